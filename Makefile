@@ -15,7 +15,7 @@ OUT ?= var/evidence
 SEEDS ?= 1,2,3
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint types bench evidence worlds clean
+.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint languages types bench evidence worlds clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"
@@ -70,6 +70,9 @@ lint: install ## style, layers, templates, and words that name no actor
 	@$(VENV)/lint-imports --no-logo
 	@$(VENV)/djade --check $$(git ls-files 'templates/*.html')
 	@$(VENV)/python .ci/words.py
+
+languages: install ## write new words of pages into locale/, and say what no language has yet
+	@$(VENV)/python -m tests.webapp.languages.catalogues --update
 
 types: install ## mypy, strict on the pure modules
 	@$(VENV)/mypy

@@ -7,22 +7,23 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models.signals import pre_delete
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Deed, Invitation
 from core.addresses import readable
 
 KINDS = {
-    "sign-in": "Signing in and out",
-    "people": "People and roles",
-    "key": "API keys",
-    "review": "Hints and rewards",
-    "approval": "Checkpoints",
-    "training": "Runs, lines and schedule",
-    "recipe": "Recipe and policies",
-    "system": "Engines, clients and storage",
-    "notice": "Notices",
-    "export": "Exports",
-    "erasure": "Privacy and erasures",
+    "sign-in": _("Signing in and out"),
+    "people": _("People and roles"),
+    "key": _("API keys"),
+    "review": _("Hints and rewards"),
+    "approval": _("Checkpoints"),
+    "training": _("Runs, lines and schedule"),
+    "recipe": _("Recipe and policies"),
+    "system": _("Engines, clients and storage"),
+    "notice": _("Notices"),
+    "export": _("Exports"),
+    "erasure": _("Privacy and erasures"),
 }
 """Sorts of decision, as the page's filter names them."""
 

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in
 from django.contrib.sessions.models import Session
 from django.http import HttpRequest
+from django.utils.translation import gettext_noop
 
 from accounts.models import Device
 from core.addresses import readable
@@ -49,7 +50,7 @@ def in_words(agent: str) -> str:
     system = next((name for name, form in SYSTEMS if re.search(form, agent)), "")
     if browser and system:
         return f"{browser} on {system}"
-    return browser or visible(agent[:60], one_line=True) or "an unknown browser"
+    return browser or visible(agent[:60], one_line=True) or gettext_noop("an unknown browser")
 
 
 def remember(request: HttpRequest, user: User) -> None:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts import roles
 from accounts.models import Invitation, Role
@@ -32,15 +33,16 @@ class InvitationClosed(TalkbackError):
     code, status = "invitation_closed", 410
 
     def __init__(self) -> None:
-        super().__init__("This invitation was used or withdrawn, or is too old. Ask an administrator for another.")
+        super().__init__(_("This invitation was used or withdrawn, or is too old. Ask an administrator for another."))
 
 
 def invite(role: str, *, by: User | None, note: str = "", days: int = DAYS) -> tuple[Invitation, str]:
     """A new invitation and its secret, which is known now and never again. Raises InvitationInvalid."""
     if role not in Role.values:
-        raise InvitationInvalid(f"There is no role {role!r}: it is one of {', '.join(Role.values)}.")
+        known = {"role": repr(role), "roles": ", ".join(Role.values)}
+        raise InvitationInvalid(_("There is no role %(role)s: it is one of %(roles)s.") % known)
     if not 1 <= days <= MOST_DAYS:
-        raise InvitationInvalid(f"An invitation is good for 1 to {MOST_DAYS} days.")
+        raise InvitationInvalid(_("An invitation is good for 1 to %(days)s days.") % {"days": MOST_DAYS})
     secret = secrets.token_urlsafe(24)
     ends_at = timezone.now() + timedelta(days=days)
     row = Invitation.objects.create(

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 
 class Role(models.TextChoices):
@@ -74,6 +75,12 @@ class Device(models.Model):
 
     def __str__(self) -> str:
         return f"{self.browser}, {self.address}"
+
+    @property
+    def name(self) -> str:
+        """The browser, in the reader's language."""
+        browser, _on, system = self.browser.partition(" on ")
+        return _("%(browser)s on %(system)s") % {"browser": browser, "system": system} if system else _(browser)
 
 
 class DeedLocked(Exception):

@@ -13,6 +13,8 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.signals import post_save
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts import second_factors
 from accounts.models import RANKS, Account, Role
@@ -35,6 +37,14 @@ RIGHTS = {
     "settings": Role.ADMINISTRATOR,
 }
 """The least role that each right needs."""
+
+WORDS = {
+    Role.TALKER: gettext_lazy("talker"),
+    Role.REVIEWER: gettext_lazy("reviewer"),
+    Role.OPERATOR: gettext_lazy("operator"),
+    Role.ADMINISTRATOR: gettext_lazy("administrator"),
+}
+"""Each role, as pages name it."""
 
 
 class NotAllowed(PermissionDenied):
@@ -64,6 +74,11 @@ def role_of(user: User | AnonymousUser) -> Role | None:
     if not user.is_staff or second_factors.is_missing(user, role):  # a console is closed by either of them
         return Role.TALKER
     return role
+
+
+def named(words: str) -> list[Role]:
+    """The roles that go by this name, in English or in the reader's language."""
+    return [role for role, word in WORDS.items() if words.lower() in (role, str(word).lower())]
 
 
 def may(user: User | AnonymousUser, what: str) -> bool:
@@ -112,7 +127,8 @@ def check_another(user: User) -> None:
     others = people_who_may("people").exclude(pk=user.pk)
     if may(User.objects.select_related("account").get(pk=user.pk), "people") and not others.exists():
         raise LastAdministrator(
-            f"{user} is the only administrator: make another person one first, else there would be none."
+            _("%(who)s is the only administrator: make another person one first, else there would be none.")
+            % {"who": user}
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from chat import clients, sessions, turns
 from chat.clients.sorting import Sorted
@@ -54,7 +55,7 @@ def open_turns(asker: ApiKey | PageSession, ask: Ask) -> list[Turn]:
         if isinstance(asker, ApiKey):
             raise
         # The first message of a session came twice at once: there was no session yet on which the second could wait.
-        raise turns.TurnUnfinished("This message was sent already. Reload the page to see it.") from error
+        raise turns.TurnUnfinished(_("This message was sent already. Reload the page to see it.")) from error
 
 
 def lay_out(ask: Ask, sorted_: Sorted) -> turns.Prompt:

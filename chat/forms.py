@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.translation import gettext_lazy as _
 
 from chat.composing.files import TextFile, read_files
 from core.visible import name_fault
@@ -37,8 +38,8 @@ class EditForm(forms.Form):
     text = forms.CharField(
         max_length=LONGEST,
         error_messages={
-            "required": "Write something first.",
-            "max_length": "A message may have at most %(limit_value)d characters; this one has %(show_value)d.",
+            "required": _("Write something first."),
+            "max_length": _("A message may have at most %(limit_value)d characters; this one has %(show_value)d."),
         },
     )
 
@@ -61,7 +62,9 @@ class MessageForm(EditForm):
 
     attached = FilesField(required=False)
 
-    message_id = forms.UUIDField(error_messages={"required": "This page is out of date: reload it, then send again."})
+    message_id = forms.UUIDField(
+        error_messages={"required": _("This page is out of date: reload it, then send again.")}
+    )
     after = forms.UUIDField(required=False)
     """The turn that the page shows last; none where it shows none."""
     off_record = forms.CharField(required=False)
@@ -79,7 +82,7 @@ class TitleForm(forms.Form):
         max_length=120,
         validators=[check_name],
         error_messages={
-            "required": "A chat needs a name.",
-            "max_length": "A chat’s name has at most %(limit_value)d characters.",
+            "required": _("A chat needs a name."),
+            "max_length": _("A chat’s name has at most %(limit_value)d characters."),
         },
     )

@@ -13,6 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import models, transaction
 from django.dispatch import Signal
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from accounts.roles import may
 from chat.composing.defaults import ChatDefaults  # noqa: F401  # Django finds an app's tables through this module
@@ -130,11 +131,11 @@ class ApiKey(models.Model):
     def why_closed(self) -> str:
         """Why this key opens nothing, in words; empty as long as it does."""
         if self.revoked_at:
-            return f"This API key was revoked on {moment(self.revoked_at)}."
+            return _("This API key was revoked on %(when)s.") % {"when": moment(self.revoked_at)}
         if self.expires_at and self.expires_at <= timezone.now():
-            return f"This API key expired on {moment(self.expires_at)}."
+            return _("This API key expired on %(when)s.") % {"when": moment(self.expires_at)}
         if not self.user.is_active:
-            return "The account that this API key belongs to was closed."
+            return _("The account that this API key belongs to was closed.")
         return self.parent.why_closed if self.parent else ""
 
     @property
@@ -267,7 +268,7 @@ class Session(models.Model):
         )
 
     def __str__(self) -> str:
-        return self.title or "New chat"
+        return self.title or _("New chat")
 
     @transaction.atomic
     def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:

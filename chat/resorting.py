@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from chat import sessions, stories, turns
 from chat.models import Turn
@@ -27,7 +28,7 @@ def resort(turn: Turn, line: str, *, by: User) -> Turn:
     """
     held = turns.locked(turn)
     if held.status == Turn.Status.ANSWERING:
-        raise turns.TurnUnfinished("This reply is still being written: it can be sorted when it is whole.")
+        raise turns.TurnUnfinished(_("This reply is still being written: it can be sorted when it is whole."))
     if held.line != line:
         Turn.objects.filter(pk=held.pk).update(line=line)
         held.line = line

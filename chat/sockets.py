@@ -13,7 +13,9 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
+from django.utils import translation
 
+from accounts.languages import language_of
 from core import threads
 
 SIGNED_OUT = 4401
@@ -53,6 +55,7 @@ class PageSocket(AsyncWebsocketConsumer, ABC):
             await self.join(sockets_of(user.pk))  # first: a change between the look and this would be missed
         self.scope["user"], code = await threads.call(self.look)
         if code is None:
+            translation.activate(await threads.call(self.language))  # for all that this socket's tasks draw
             for group in self.hears():
                 await self.join(group)
         await self.accept()
@@ -98,6 +101,11 @@ class PageSocket(AsyncWebsocketConsumer, ABC):
         if not isinstance(user, User) or user.pk != self.scope["user"].pk:
             return AnonymousUser(), SIGNED_OUT
         return user, None if self.may_see(user) else NOT_YOURS
+
+    def language(self) -> str:
+        """What this page is drawn in: its person's choice, else what their browser asked for as it opened this."""
+        asked = dict(self.scope["headers"]).get(b"accept-language", b"")
+        return language_of(self.scope["user"], asked.decode("latin-1"))
 
 
 def store() -> Any:

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from chat import clients, sessions, stories
 from chat.clients.sorting import SHARED
@@ -55,9 +56,12 @@ class ContextTooLong(TalkbackError):
 
     def __init__(self, window: int, asked: int) -> None:
         super().__init__(
-            f"This model's maximum context length is {window} tokens. However, you requested {asked} tokens. "
-            "Shorten the messages, or start a new conversation. MODEL= sets a model with a larger window; OpenClaw's "
-            "own prompt fits a small one with tools.allow and without skills."
+            _(
+                "This model's maximum context length is %(window)d tokens. However, you requested %(asked)d tokens. "
+                "Shorten the messages, or start a new conversation. MODEL= sets a model with a larger window; "
+                "OpenClaw's own prompt fits a small one with tools.allow and without skills."
+            )
+            % {"window": window, "asked": asked}
         )
         self.window, self.asked = window, asked
 
@@ -117,7 +121,7 @@ def check_answered(session: Session) -> None:
     """Raises TurnUnfinished while a reply of this session is being written. The caller has locked the session."""
     writers.close_stranded(session.turns.all())
     if session.turns.filter(status=Turn.Status.ANSWERING).exists():
-        raise TurnUnfinished("The last reply is still being written: stop it, or wait for its end.")
+        raise TurnUnfinished(_("The last reply is still being written: stop it, or wait for its end."))
 
 
 def store(
@@ -289,7 +293,7 @@ def reopen(turn: Turn, **fields: object) -> None:
 def _reopen(held: Turn, **fields: object) -> None:
     fields["observed_at"] = timezone.now()
     if held.status == Turn.Status.ANSWERING:
-        raise TurnUnfinished("This reply is still being written: it can be judged when it is whole.")
+        raise TurnUnfinished(_("This reply is still being written: it can be judged when it is whole."))
     if held.status == Turn.Status.OBSERVED or not (held.learns and held.session.learns):
         update(Turn, {"pk": held.pk}, fields)
         held.announce()

@@ -13,7 +13,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -32,10 +32,10 @@ from core.errors import TalkbackError
 from gpu_workers import engines
 
 STARTERS = (
-    "What is a rainbow?",
-    "Write a short poem about rain.",
-    "Give me three ideas for a quick dinner.",
-    "Explain gravity to a child.",
+    gettext_lazy("What is a rainbow?"),
+    gettext_lazy("Write a short poem about rain."),
+    gettext_lazy("Give me three ideas for a quick dinner."),
+    gettext_lazy("Explain gravity to a child."),
 )
 
 
@@ -228,7 +228,7 @@ class ToolsTooLong(TalkbackError):
 
 def check_branching(session: Session) -> None:
     if not branches.has_branches(session):
-        raise WrittenElsewhere("This chat comes through the API: it is answered, and tried again, there.")
+        raise WrittenElsewhere(gettext("This chat comes through the API: it is answered, and tried again, there."))
 
 
 def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:

@@ -9,11 +9,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.roles import may
 from checkpoints import line_policies, notices
 from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.models import Checkpoint, Decision, Trial
+from checkpoints.rulings import SAYS
 from core.errors import IllegalMove, TalkbackError
 
 log = logging.getLogger(__name__)
@@ -73,7 +76,8 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
     changed then.
     """
     if by is not None and not may(by, "checkpoints"):
-        raise NotYours(f"{by} is no operator here: an operator or an administrator says yes to {checkpoint}.")
+        said = _("%(who)s is no operator here: an operator or an administrator says yes to %(checkpoint)s.")
+        raise NotYours(said % {"who": by, "checkpoint": checkpoint})
     with transaction.atomic():
         current = _lock(checkpoint)
         if current.status != Status.PASSED:
@@ -83,12 +87,13 @@ def approve(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> boo
             raise NotYet(now.blocks[0])
         if now.policy is not None and now.policy.second_approver:
             if by is None:
-                raise NotYet(f"Two people must say yes to {current}: say who you are.")
+                raise NotYet(_("Two people must say yes to %(checkpoint)s: say who you are.") % {"checkpoint": current})
             if now.endorsement is None:
                 Decision.objects.create(checkpoint=current, verb=Verb.ENDORSE, by=by, reason=reason)
                 return False
             if now.endorsement.by_id == by.pk:
-                raise NotYet(f"You said yes to {current} already, as the first of two: another person says the second.")
+                said = _("You said yes to %(checkpoint)s already, as the first of two: another person says the second.")
+                raise NotYet(said % {"checkpoint": current})
         current.decide(Status.APPROVED, by=by, reason=reason)
     checkpoint.refresh_from_db()
     return True
@@ -106,7 +111,8 @@ def hold(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
     with transaction.atomic():
         current = _lock(checkpoint)
         if current.status not in WAITS:
-            raise IllegalMove(f"{current} is {current.status}: only what waits for a yes can be put on hold.")
+            said = _("%(checkpoint)s is %(status)s: only what waits for a yes can be put on hold.")
+            raise IllegalMove(said % {"checkpoint": current, "status": _(current.status)})
         if current.is_on_hold:
             raise IllegalMove(_say_on_hold(current, _last(current, Verb.HOLD)))
         Checkpoint.objects.filter(pk=current.pk).update(is_on_hold=True)
@@ -119,7 +125,8 @@ def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> Non
     with transaction.atomic():
         current = _lock(checkpoint)
         if not current.is_on_hold or current.status not in WAITS:
-            raise IllegalMove(f"{current} is {current.status} and not on hold: there is nothing to release.")
+            said = _("%(checkpoint)s is %(status)s and not on hold: there is nothing to release.")
+            raise IllegalMove(said % {"checkpoint": current, "status": _(current.status)})
         Checkpoint.objects.filter(pk=current.pk).update(is_on_hold=False)
         Decision.objects.create(checkpoint=current, verb=Verb.RELEASE, by=by, reason=reason)
         current.announce()
@@ -136,10 +143,12 @@ def standing(checkpoint: Checkpoint) -> Standing:
     try:
         policy = line_policies.of(checkpoint.line_id)
     except PolicyInvalid as failure:
-        return Standing(None, first, hold, (f"The line's policy is to be mended first. {failure}",))
+        said = _("The line's policy is to be mended first.")
+        return Standing(None, first, hold, (f"{said} {failure}",))
     blocks = [_say_on_hold(checkpoint, hold)] if checkpoint.is_on_hold else []
     if policy.trial_required and not checkpoint.trials.filter(outcome__in=SERVES).exists():
-        blocks.append(f"{checkpoint} must be tried first: its line wants a trial that came out better, or no worse.")
+        said = _("%(checkpoint)s must be tried first: its line wants a trial that came out better, or no worse.")
+        blocks.append(said % {"checkpoint": checkpoint})
     return Standing(policy, first if policy.second_approver else None, hold, tuple(blocks))
 
 
@@ -150,17 +159,19 @@ def reasons_against(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]],
     """
     now = standing(checkpoint)
     if now.policy is None or not now.policy.auto_approve:
-        return [*now.blocks, "The line's policy approves nothing by itself."]
+        return [*now.blocks, _("The line's policy approves nothing by itself.")]
     found = list(now.blocks)
     live = Checkpoint.live(checkpoint.line_id)
     if checkpoint.parent_id != live.pk or against.pk != live.pk:
-        found.append(f"{live} went live since it was made and examined.")
+        found.append(_("%(checkpoint)s went live since it was made and examined.") % {"checkpoint": live})
     if near := line_policies.tight(checks, now.policy.margin):
-        found.append(f"It passed {', '.join(near)} by less than {now.policy.margin:.0%} of the limit.")
+        said = _("It passed %(checks)s by less than %(margin)s of the limit.")
+        found.append(said % {"checks": ", ".join(near), "margin": f"{now.policy.margin:.0%}"})
     elif not checks:
-        found.append("Nothing is known of how it passed the gate.")
+        found.append(_("Nothing is known of how it passed the gate."))
     if (alarms := notices.alarms(checkpoint.line_id).count()) > 0:
-        found.append("An error notice is unread." if alarms == 1 else f"{alarms} error notices are unread.")
+        said = ngettext("An error notice is unread.", "%(n)s error notices are unread.", alarms)
+        found.append(said % {"n": alarms})
     return found
 
 
@@ -174,7 +185,7 @@ def consider(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], agains
             log.info("%s waits for a person: %s", current, " ".join(against_it))
             return False
         margin = line_policies.of(current.line_id).margin
-        said = f"By the line's policy: it passed every check by at least {margin:.0%} of its limit."
+        said = SAYS["by policy"] % {"margin": f"{margin:.0%}"}
         current.decide(Status.APPROVED, by=None, reason=said)
     return True
 
@@ -194,12 +205,15 @@ def _last(checkpoint: Checkpoint, verb: str) -> Decision | None:
 
 
 def _say_on_hold(checkpoint: Checkpoint, hold: Decision | None) -> str:
-    who = f" by {hold.by}" if hold is not None and hold.by else ""
-    why = f" ({hold.reason})" if hold is not None else ""
-    return f"{checkpoint} is on hold{who}{why}: release it first."
+    if hold is None:
+        return _("%(checkpoint)s is on hold: release it first.") % {"checkpoint": checkpoint}
+    said = _("%(checkpoint)s is on hold (%(why)s): release it first.")
+    if hold.by is not None:
+        said = _("%(checkpoint)s is on hold by %(who)s (%(why)s): release it first.")
+    return said % {"checkpoint": checkpoint, "who": hold.by, "why": hold.reason}
 
 
 def _said(reason: str) -> str:
     if not reason.strip():
-        raise ReasonMissing("Say in a few words why, so that others can learn from it.")
+        raise ReasonMissing(_("Say in a few words why, so that others can learn from it."))
     return reason.strip()

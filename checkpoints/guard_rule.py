@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 from checkpoints.line_policies import Policy
 
 REFUSALS = (
@@ -85,12 +87,14 @@ def look(now: Behaviour, before: Behaviour | None, policy: Policy) -> list[Figur
     least = policy.guard_replies
     earlier = before or Behaviour()
     figures = (
-        _rise("thumbs", policy.guard_thumbs, now, earlier, least, lambda one: (one.downs, one.rated)),
+        _rise(gettext_noop("thumbs"), policy.guard_thumbs, now, earlier, least, lambda one: (one.downs, one.rated)),
         _errors(policy.guard_errors, now, earlier, least),
         _length(policy.guard_length, now, earlier, least),
-        _rise("refusals", policy.guard_refusals, now, earlier, least, lambda one: (one.refusals, one.whole)),
         _rise(
-            "repetition",
+            gettext_noop("refusals"), policy.guard_refusals, now, earlier, least, lambda one: (one.refusals, one.whole)
+        ),
+        _rise(
+            gettext_noop("repetition"),
             policy.guard_repetition,
             now,
             earlier,
@@ -102,19 +106,34 @@ def look(now: Behaviour, before: Behaviour | None, policy: Policy) -> list[Figur
 
 
 SAYS = {
-    "thumbs": "{now:.0%} of {count} thumbs are down; it was {before:.0%}, and a rise of {limit:.0%} is the limit.",
-    "errors": "{now:.0%} of {count} replies failed; the limit is {limit:.0%}.",
-    "length": "Replies are {now:.0f} tokens long on average; it was {before:.0f}, and {limit:g} times more or "
-    "less is the limit.",
-    "refusals": "{now:.0%} of {count} replies refuse; it was {before:.0%}, and a rise of {limit:.0%} is the limit.",
-    "repetition": "{now:.0%} of what {count} replies say, they have said before; it was {before:.0%}, and a rise of "
-    "{limit:.0%} is the limit.",
+    "thumbs": gettext_noop(
+        "%(now)s of %(count)s thumbs are down; it was %(before)s, and a rise of %(limit)s is the limit."
+    ),
+    "errors": gettext_noop("%(now)s of %(count)s replies failed; the limit is %(limit)s."),
+    "length": gettext_noop(
+        "Replies are %(now)s tokens long on average; it was %(before)s, and %(limit)s times more or less is the limit."
+    ),
+    "refusals": gettext_noop(
+        "%(now)s of %(count)s replies refuse; it was %(before)s, and a rise of %(limit)s is the limit."
+    ),
+    "repetition": gettext_noop(
+        "%(now)s of what %(count)s replies say, they have said before; it was %(before)s, and a rise of %(limit)s is "
+        "the limit."
+    ),
 }
+"""What is wrong, in sentences. Rows keep them in English; pages say them in their reader's language
+(webapp.serving.retold)."""
 
 
 def _figure(name: str, limit: float, now: float | None, before: float | None, count: int, is_past: bool) -> Figure:
-    sentence = SAYS[name].format(now=now, before=before, count=count, limit=limit) if is_past else ""
-    return Figure(name, limit, now, before, count, is_past, sentence)
+    form, of_limit = (".0f", "g") if name == "length" else (".0%", ".0%")
+    told = {
+        "now": format(now or 0.0, form),
+        "before": format(before or 0.0, form),
+        "count": count,
+        "limit": format(limit, of_limit),
+    }
+    return Figure(name, limit, now, before, count, is_past, SAYS[name] % told if is_past else "")
 
 
 def _rise(
@@ -142,7 +161,7 @@ def _errors(limit: float | None, now: Behaviour, before: Behaviour, least: int) 
     share = now.failed / now.replies if now.replies >= least else None
     was = before.failed / before.replies if before.replies >= least else None
     is_past = share is not None and share > limit and (was is None or share > was)
-    return _figure("errors", limit, share, was, now.replies, is_past)
+    return _figure(gettext_noop("errors"), limit, share, was, now.replies, is_past)
 
 
 def _length(limit: float | None, now: Behaviour, before: Behaviour, least: int) -> Figure | None:
@@ -151,4 +170,4 @@ def _length(limit: float | None, now: Behaviour, before: Behaviour, least: int) 
     mean = now.length if now.whole >= least else None
     was = before.length if before.whole >= least else None
     is_past = mean is not None and was is not None and (mean > was * limit or mean < was / limit)
-    return _figure("length", limit, mean, was, now.whole, is_past)
+    return _figure(gettext_noop("length"), limit, mean, was, now.whole, is_past)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Literal, Self
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from checkpoints.models import SHARED, Line
@@ -70,7 +72,7 @@ class Policy(BaseModel):
     @model_validator(mode="after")
     def _contradicts_nothing(self) -> Self:
         if self.second_approver and self.auto_approve:
-            raise ValueError("two people must say yes, or none need: choose second_approver or auto_approve")
+            raise ValueError(_("two people must say yes, or none need: choose second_approver or auto_approve"))
         return self
 
 
@@ -82,9 +84,10 @@ def read(fields: Mapping[str, object]) -> Policy:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            raise PolicyInvalid(f"A policy has no field {name}.") from error
+            raise PolicyInvalid(_("A policy has no field %(name)s.") % {"name": name}) from error
         said = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        raise PolicyInvalid(f"The policy cannot be used: {name + ' ' if name else ''}{said}.") from error
+        why = f"{name} {said}" if name else said
+        raise PolicyInvalid(_("The policy cannot be used: %(why)s.") % {"why": why}) from error
 
 
 def of(line: str | None) -> Policy:
@@ -121,38 +124,52 @@ def sentences(policy: Policy) -> list[str]:
     """What will happen under this policy, for the person who sets it."""
     said = []
     if policy.auto_approve:
-        said.append(
-            f"A checkpoint that passed every check of the gate by at least {policy.margin:.0%} of its limit is "
-            "approved and goes live without a person. Not while it is held, while an error notice is unread, or when "
-            "something else went live after it was made."
+        by_itself = _(
+            "A checkpoint that passed every check of the gate by at least %(margin)s of its limit is approved and goes "
+            "live without a person. Not while it is held, while an error notice is unread, or when something else went "
+            "live after it was made."
         )
+        said.append(by_itself % {"margin": f"{policy.margin:.0%}"})
     elif policy.second_approver:
-        said.append("A checkpoint goes live after two different people have said yes.")
+        said.append(_("A checkpoint goes live after two different people have said yes."))
     else:
-        said.append("A checkpoint goes live after one person has said yes. Nothing is approved by itself.")
-    whom = f"{policy.trial_share} % of the sessions" if policy.trial_share else "reviewers only"
+        said.append(_("A checkpoint goes live after one person has said yes. Nothing is approved by itself."))
+    whom = _("%(share)s %% of the sessions") % {"share": policy.trial_share}
+    if not policy.trial_share:
+        whom = _("reviewers only")
     if policy.trial_required:
-        said.append(f"Before that, it must have been tried with {whom}, and have come out better or no worse.")
+        trial = _("Before that, it must have been tried with %(whom)s, and have come out better or no worse.")
     else:
-        said.append(f"A trial is up to you; one takes {whom} unless you say otherwise.")
+        trial = _("A trial is up to you; one takes %(whom)s unless you say otherwise.")
+    said.append(trial % {"whom": whom})
     looked_at = _limits(policy)
     if policy.guard == "off" or not looked_at:
-        said.append("Nothing watches what is live.")
-    else:
-        then = "it is rolled back, and you are told" if policy.guard == "roll back" else "you are told, and it stays"
-        said.append(
-            f"Once what is live has written {policy.guard_replies} replies, and compared with what answered before: "
-            f"{'; '.join(looked_at)}: then {then}."
+        return [*said, _("Nothing watches what is live.")]
+    if policy.guard == "roll back":
+        guard = ngettext(
+            "Once what is live has written %(n)s reply, and compared with what answered before: %(limits)s: then it is "
+            "rolled back, and you are told.",
+            "Once what is live has written %(n)s replies, and compared with what answered before: %(limits)s: then it "
+            "is rolled back, and you are told.",
+            policy.guard_replies,
         )
-    return said
+    else:
+        guard = ngettext(
+            "Once what is live has written %(n)s reply, and compared with what answered before: %(limits)s: then you "
+            "are told, and it stays.",
+            "Once what is live has written %(n)s replies, and compared with what answered before: %(limits)s: then you "
+            "are told, and it stays.",
+            policy.guard_replies,
+        )
+    return [*said, guard % {"n": policy.guard_replies, "limits": "; ".join(looked_at)}]
 
 
 def _limits(policy: Policy) -> list[str]:
     limits = (
-        (policy.guard_thumbs, "if thumbs down rise by more than {:.0%}"),
-        (policy.guard_errors, "if more than {:.0%} of replies fail"),
-        (policy.guard_length, "if replies get more than {:g} times longer or shorter"),
-        (policy.guard_refusals, "if refusals rise by more than {:.0%}"),
-        (policy.guard_repetition, "if repetition rises by more than {:.0%}"),
+        (policy.guard_thumbs, ".0%", _("if thumbs down rise by more than %(limit)s")),
+        (policy.guard_errors, ".0%", _("if more than %(limit)s of replies fail")),
+        (policy.guard_length, "g", _("if replies get more than %(limit)s times longer or shorter")),
+        (policy.guard_refusals, ".0%", _("if refusals rise by more than %(limit)s")),
+        (policy.guard_repetition, ".0%", _("if repetition rises by more than %(limit)s")),
     )
-    return [said.format(limit) for limit, said in limits if limit is not None]
+    return [said % {"limit": format(limit, form)} for limit, form, said in limits if limit is not None]

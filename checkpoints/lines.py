@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import IntegrityError, transaction
 from django.utils.text import slugify
+from django.utils.translation import gettext as _
 
 from checkpoints.models import Checkpoint, Line
 from core.errors import TalkbackError
@@ -22,20 +23,24 @@ def make(title: str, *, name: str = "", start: Checkpoint | None = None) -> Line
     name = slugify(name or title)[:40].strip("-")
     start = start or Checkpoint.objects.get(number=0)
     if not name:
-        raise LineRefused("A line needs a name with letters or digits in it.")
+        raise LineRefused(_("A line needs a name with letters or digits in it."))
     if fault := name_fault(title):
         raise LineRefused(fault)
     if len(title) > 80:
-        raise LineRefused("A line's name has at most 80 characters.")
+        raise LineRefused(_("A line's name has at most 80 characters."))
     if Checkpoint.live().kind == Checkpoint.Kind.FULL:
         raise LineRefused(
-            "Full weights answer everybody, and a line's adapter has no base beside them: roll the shared line back to "
-            "an adapter, or to the base, first."
+            _(
+                "Full weights answer everybody, and a line's adapter has no base beside them: roll the shared line "
+                "back to an adapter, or to the base, first."
+            )
         )
     if start.number and start != Checkpoint.live():
-        raise LineRefused(f"A line starts from the base, or from what is live in the shared one: {start} is neither.")
+        said = _("A line starts from the base, or from what is live in the shared one: %(checkpoint)s is neither.")
+        raise LineRefused(said % {"checkpoint": start})
     try:
         with transaction.atomic():
             return Line.objects.create(name=name, title=title, start=start)
     except IntegrityError as error:
-        raise LineRefused(f"There is, or was, a line called {name!r}: take another name.") from error
+        said = _("There is, or was, a line called %(name)s: take another name.") % {"name": repr(name)}
+        raise LineRefused(said) from error

@@ -11,6 +11,8 @@ from django.db import models, transaction
 from django.db.models import Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from core.errors import IllegalMove
 from core.prepared import Prepared
@@ -91,12 +93,12 @@ class Checkpoint(Stateful):
     """Weights that may answer people. One at most is live in a line; number 0 is the base model."""
 
     class Status(models.TextChoices):
-        CANDIDATE = "candidate"  # the learner saved it
-        PASSED = "passed"  # the gate let it through
-        APPROVED = "approved"  # a person said yes
-        LIVE = "live"  # it answers
-        RETIRED = "retired"  # it answered once, and can again
-        REJECTED = "rejected"
+        CANDIDATE = gettext_noop("candidate")  # the learner saved it
+        PASSED = gettext_noop("passed")  # the gate let it through
+        APPROVED = gettext_noop("approved")  # a person said yes
+        LIVE = gettext_noop("live")  # it answers
+        RETIRED = gettext_noop("retired")  # it answered once, and can again
+        REJECTED = gettext_noop("rejected")
 
     class Kind(models.TextChoices):
         BASE = "base"
@@ -198,10 +200,15 @@ class Checkpoint(Stateful):
         except IllegalMove as error:
             current.refresh_from_db()
             if current.status == self.Status.CANDIDATE:
-                raise IllegalMove(f"{current} is candidate: only what passed the gate is approved.") from error
+                said = _("%(checkpoint)s is candidate: only what passed the gate is approved.")
+                raise IllegalMove(said % {"checkpoint": current}) from error
             last = current.decisions.select_related("by").first()
-            said = f" ({last.verb} by {last.by})" if last and last.by else ""
-            raise IllegalMove(f"{current} is already {current.status}{said}: nothing was changed.") from error
+            said = _("%(checkpoint)s is already %(status)s: nothing was changed.")
+            told = {"checkpoint": current, "status": _(current.status)}
+            if last is not None and last.by is not None:
+                said = _("%(checkpoint)s is already %(status)s (%(verb)s by %(who)s): nothing was changed.")
+                told |= {"verb": _(last.verb), "who": last.by}
+            raise IllegalMove(said % told) from error
         verb = Decision.Verb.REJECT if is_no else Decision.Verb.APPROVE
         Decision.objects.create(checkpoint=current, verb=verb, by=by, reason=reason)
         self.refresh_from_db()
@@ -245,20 +252,20 @@ class Decision(models.Model):
     """The audit log of checkpoints: who said what, when, and why."""
 
     class Verb(models.TextChoices):
-        APPROVE = "approve"
-        REJECT = "reject"
-        PROMOTE = "promote"
-        ROLL_BACK = "roll back"
-        ENDORSE = "endorse"  # the first of two who must say yes
-        HOLD = "hold"
-        RELEASE = "release"  # from being held
-        TRY = "try"  # a trial with some of the sessions began
-        END_TRIAL = "end trial"
-        PIN = "pin"
-        UNPIN = "unpin"
-        LET_GO = "let go"  # its files were removed
-        IMPORT = "import"
-        SET_ASIDE = "set aside"  # the samples that it served
+        APPROVE = gettext_noop("approve"), gettext_lazy("Approve")
+        REJECT = gettext_noop("reject"), gettext_lazy("Reject")
+        PROMOTE = gettext_noop("promote"), gettext_lazy("Promote")
+        ROLL_BACK = gettext_noop("roll back"), gettext_lazy("Roll Back")
+        ENDORSE = gettext_noop("endorse"), gettext_lazy("Endorse")  # the first of two who must say yes
+        HOLD = gettext_noop("hold"), gettext_lazy("Hold")
+        RELEASE = gettext_noop("release"), gettext_lazy("Release")  # from being held
+        TRY = gettext_noop("try"), gettext_lazy("Try")  # a trial with some of the sessions began
+        END_TRIAL = gettext_noop("end trial"), gettext_lazy("End Trial")
+        PIN = gettext_noop("pin"), gettext_lazy("Pin")
+        UNPIN = gettext_noop("unpin"), gettext_lazy("Unpin")
+        LET_GO = gettext_noop("let go"), gettext_lazy("Let Go")  # its files were removed
+        IMPORT = gettext_noop("import"), gettext_lazy("Import")
+        SET_ASIDE = gettext_noop("set aside"), gettext_lazy("Set Aside")  # the samples that it served
 
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="decisions")
     line = models.ForeignKey(Line, models.PROTECT, null=True, blank=True, related_name="+")
@@ -282,10 +289,10 @@ class Trial(models.Model):
 
     class Outcome(models.TextChoices):
         RUNNING = ""
-        BETTER = "better"
-        NO_WORSE = "no worse"
-        WORSE = "worse"
-        STOPPED = "stopped"  # by a person, or as the candidate moved on
+        BETTER = gettext_noop("better")
+        NO_WORSE = gettext_noop("no worse")
+        WORSE = gettext_noop("worse")
+        STOPPED = gettext_noop("stopped")  # by a person, or as the candidate moved on
 
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="trials")
     against = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
@@ -318,9 +325,9 @@ class Notice(models.Model):
     a disk that fills. It stands in the console until an operator has read it."""
 
     class Level(models.TextChoices):
-        INFO = "info"
-        WARNING = "warning"
-        ERROR = "error"
+        INFO = gettext_noop("info")
+        WARNING = gettext_noop("warning")
+        ERROR = gettext_noop("error")
 
     level = models.CharField(max_length=8, choices=Level, default=Level.INFO)
     key = models.CharField(max_length=120, blank=True)
@@ -365,10 +372,10 @@ class Cleaning(Stateful):
     """A line is learned anew from its last untainted checkpoint, run by run, on the samples that are left."""
 
     class Status(models.TextChoices):
-        QUEUED = "queued"
-        RUNNING = "running"
-        FINISHED = "finished"
-        FAILED = "failed"
+        QUEUED = gettext_noop("queued")
+        RUNNING = gettext_noop("running")
+        FINISHED = gettext_noop("finished")
+        FAILED = gettext_noop("failed")
 
     MOVES: ClassVar = {
         Status.QUEUED: {Status.RUNNING, Status.FAILED},

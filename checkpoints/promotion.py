@@ -15,10 +15,12 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from checkpoints import checksums, loading, notices
 from checkpoints.loading import Unproven
 from checkpoints.models import SHARED, Checkpoint, Decision, Line
+from checkpoints.rulings import SAYS
 from core.errors import IllegalMove
 from gpu_workers import engines
 from gpu_workers.engine.interface import Engine
@@ -48,7 +50,8 @@ async def promote(checkpoint: Checkpoint, *, by: User | None = None, reason: str
     if checkpoint.status == Checkpoint.Status.LIVE:
         return checkpoint
     if checkpoint.status != Checkpoint.Status.APPROVED:
-        raise IllegalMove(f"{checkpoint} is {checkpoint.status}: only what was approved goes live.")
+        said = _("%(checkpoint)s is %(status)s: only what was approved goes live.")
+        raise IllegalMove(said % {"checkpoint": checkpoint, "status": _(checkpoint.status)})
     await sync_to_async(_check_place)(checkpoint)
     engine = engines.policy()
     try:
@@ -81,14 +84,16 @@ async def roll_back(
     line = line or (to.line_id if to is not None else SHARED)
     target = to or await sync_to_async(previous)(line)
     if target is None:
-        raise IllegalMove("Nothing was live before this checkpoint, so there is nothing to roll back to.")
+        raise IllegalMove(_("Nothing was live before this checkpoint, so there is nothing to roll back to."))
     target = await Checkpoint.objects.aget(pk=target.pk)
     if target.status not in (Checkpoint.Status.RETIRED, Checkpoint.Status.LIVE):
-        raise IllegalMove(f"{target} is {target.status}: one can only roll back to what has been live.")
+        said = _("%(checkpoint)s is %(status)s: one can only roll back to what has been live.")
+        raise IllegalMove(said % {"checkpoint": target, "status": _(target.status)})
     if target.let_go_at is not None:
         raise IllegalMove(_gone(target))
     if target.line_id != line and not await Line.objects.filter(name=line, start=target).aexists():
-        raise IllegalMove(f"{target} belongs to another line: {line} steps back to its own, or to where it started.")
+        said = _("%(checkpoint)s belongs to another line: %(line)s steps back to its own, or to where it started.")
+        raise IllegalMove(said % {"checkpoint": target, "line": line})
     await sync_to_async(_check_place)(target, line)
     engine = engines.policy()
     try:
@@ -134,19 +139,20 @@ def _check_place(checkpoint: Checkpoint, line: str | None = None) -> None:
     line = line or checkpoint.line_id
     if checkpoint.kind == Checkpoint.Kind.FULL:
         if line != SHARED:
-            raise IllegalMove(
-                f"{checkpoint} has full weights, and those answer everybody: a private line has adapters."
-            )
+            said = _("%(checkpoint)s has full weights, and those answer everybody: a private line has adapters.")
+            raise IllegalMove(said % {"checkpoint": checkpoint})
         if other := Line.objects.filter(retired_at=None).exclude(name=SHARED).first():
-            raise IllegalMove(
-                f"{checkpoint} has full weights, and {other} answers with an adapter on the base: retire that line "
+            said = _(
+                "%(checkpoint)s has full weights, and %(line)s answers with an adapter on the base: retire that line "
                 "first, or train an adapter."
             )
+            raise IllegalMove(said % {"checkpoint": checkpoint, "line": other})
     elif line != SHARED and loading.weights_of(Checkpoint.live()):
-        raise IllegalMove(
-            f"{Checkpoint.live()} answers everybody with full weights, so {checkpoint} cannot answer in {line}: roll "
-            "the shared line back to an adapter, or to the base, first."
+        said = _(
+            "%(live)s answers everybody with full weights, so %(checkpoint)s cannot answer in %(line)s: roll the "
+            "shared line back to an adapter, or to the base, first."
         )
+        raise IllegalMove(said % {"live": Checkpoint.live(), "checkpoint": checkpoint, "line": line})
 
 
 @asynccontextmanager
@@ -242,7 +248,8 @@ def _switch(
     if checkpoint.let_go_at is not None:  # meanwhile: retention waits for the same lock
         raise IllegalMove(_gone(checkpoint))
     if instead_of is not None and live.pk != instead_of.pk:
-        raise IllegalMove(f"{instead_of} is not live any more, {live} is: nothing was changed.")
+        said = _("%(before)s is not live any more, %(live)s is: nothing was changed.")
+        raise IllegalMove(said % {"before": instead_of, "live": live})
     is_own = checkpoint.line_id == line
     if is_own:
         checkpoint.go_live()
@@ -257,12 +264,14 @@ def _switch(
 def _undone(checkpoint: Checkpoint, by: User | None, why: str) -> None:
     """Note a swap that came to nothing: the checkpoint is rejected, and operators hear of it."""
     checkpoint.decide(Checkpoint.Status.REJECTED, by=by, reason=why)
+    said = SAYS["not gone live"] % {"checkpoint": checkpoint, "live": Checkpoint.live(checkpoint.line_id)}
     notices.tell(
         f"swap {checkpoint.line_id}",
-        f"{checkpoint} did not go live, and {Checkpoint.live(checkpoint.line_id)} answers as before. {why}",
+        f"{said} {why}",
         checkpoint=checkpoint,
     )
 
 
 def _gone(checkpoint: Checkpoint) -> str:
-    return f"{checkpoint} was let go of on {checkpoint.let_go_at:%Y-%m-%d}: its weights are not on this disk any more."
+    said = _("%(checkpoint)s was let go of on %(day)s: its weights are not on this disk any more.")
+    return said % {"checkpoint": checkpoint, "day": f"{checkpoint.let_go_at:%Y-%m-%d}"}

@@ -6,11 +6,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 LIMITS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1.5e-1, "nf4": 5e-1}
 """How far engine and learner may be apart on equal weights: mean |Δ log-prob| a token, by the coarser dtype."""
 
 SHARE = 0.5
 """How much of the learner's change must be seen in the engine's answers; 0 is the base, 1 the adapter."""
+
+SAYS = {
+    "stands still": gettext_noop(
+        "The engine answers the probe as it did before: it has moved by %(moved)s a token, the learner by %(learned)s."
+    ),
+    "too little": gettext_noop(
+        "The engine shows %(share)s of the learner's change (at least %(least)s is needed), but that is %(learned)s a "
+        "token, which rounding may hide: engine and learner may be %(limit)s apart. Learn more before you serve it: "
+        "more replies, more updates, or a higher rate."
+    ),
+    "ignored": gettext_noop(
+        "The engine answers the probe as if the adapter were not there: it shows %(share)s of the learner's change (at "
+        "least %(least)s is needed)."
+    ),
+    "apart": gettext_noop("The engine's log-probs are %(gap)s from the learner's on average; the limit is %(limit)s."),
+    "passed": gettext_noop(
+        "The engine's log-probs equal the learner's within %(gap)s (limit %(limit)s) and are %(shift)s from the base's."
+    ),
+}
+"""What a proof comes to, in sentences. Rows keep them in English; pages say them in their reader's language
+(webapp.serving.retold)."""
 
 
 @dataclass(frozen=True)
@@ -44,30 +67,22 @@ class Proof:
 
     @property
     def sentence(self) -> str:
+        figures = {
+            "gap": f"{self.gap:.4f}",
+            "limit": f"{self.limit:g}",
+            "shift": f"{self.shift:.4f}",
+            "share": f"{self.share:.0%}",
+            "least": f"{SHARE:.0%}",
+            "learned": f"{self.learned:.4f}",
+        }
         if not self.differs:
-            return (
-                f"The engine answers the probe as it did before: it has moved by {self.step:.4f} a token, "
-                f"the learner by {self.expected_step or 0:.4f}."
-            )
+            figures |= {"moved": f"{self.step:.4f}", "learned": f"{self.expected_step or 0:.4f}"}
+            return SAYS["stands still"] % figures
         if self.share < SHARE and self.learned < self.limit and self.shift > 0:  # one that stands still ignores it
-            return (
-                f"The engine shows {self.share:.0%} of the learner's change (at least {SHARE:.0%} is needed), but that "
-                f"is {self.learned:.4f} a token, which rounding may hide: engine and learner may be {self.limit:g} "
-                "apart. Learn more before you serve it: more replies, more updates, or a higher rate."
-            )
+            return SAYS["too little"] % figures
         if self.share < SHARE:
-            return (
-                f"The engine answers the probe as if the adapter were not there: it shows {self.share:.0%} "
-                f"of the learner's change (at least {SHARE:.0%} is needed)."
-            )
-        if self.gap > self.limit:
-            return (
-                f"The engine's log-probs are {self.gap:.4f} from the learner's on average; the limit is {self.limit:g}."
-            )
-        return (
-            f"The engine's log-probs equal the learner's within {self.gap:.4f} (limit {self.limit:g}) "
-            f"and are {self.shift:.4f} from the base's."
-        )
+            return SAYS["ignored"] % figures
+        return SAYS["apart" if self.gap > self.limit else "passed"] % figures
 
 
 def compare(

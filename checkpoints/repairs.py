@@ -8,6 +8,7 @@ from asgiref.sync import sync_to_async
 
 from checkpoints import loading, notices, promotion
 from checkpoints.models import Checkpoint, Line
+from checkpoints.rulings import SAYS
 from core.errors import IllegalMove
 from gpu_workers import engines
 from gpu_workers.engine.interface import Engine
@@ -94,8 +95,8 @@ async def _doubted(checkpoint: Checkpoint, engine: Engine) -> str:
 async def _flee(checkpoint: Checkpoint, why: str) -> None:
     """Have the line of a live checkpoint that the engine does not answer with go back to what it does answer with: as
     far as where it started, which for the shared line is the base and needs no proof."""
-    line, said = checkpoint.line_id, f"The engine does not answer with {checkpoint}. {why}"
-    outcome = "Nothing answers instead: look at the engine."
+    line, said = checkpoint.line_id, f"{SAYS['not answered'] % {'checkpoint': checkpoint}} {why}"
+    outcome = SAYS["not fled"]
     for find in (promotion.previous, _start):
         target = await sync_to_async(find)(line)
         if target is None or target.pk == checkpoint.pk:
@@ -107,7 +108,7 @@ async def _flee(checkpoint: Checkpoint, why: str) -> None:
             continue
         except IllegalMove:
             return  # another process was quicker
-        outcome = f"{back} answers instead."
+        outcome = SAYS["fled"] % {"checkpoint": back}
         break
     await sync_to_async(notices.tell)(f"swap {line}", f"{said} {outcome}", level="error", checkpoint=checkpoint)
 

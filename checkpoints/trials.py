@@ -17,9 +17,11 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Subquery
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from checkpoints import loading, promotion
 from checkpoints.models import Checkpoint, Decision, Taint, Trial
+from checkpoints.rulings import SAYS
 from core.errors import TalkbackError
 from core.prepared import Prepared
 from gpu_workers import engines
@@ -86,7 +88,7 @@ async def start(checkpoint: Checkpoint, *, share: int, by: User | None, reason: 
         raise TrialRefused(why)
     engine = engines.policy()
     if await engine.serving() != loading.weights_of(checkpoint):
-        raise TrialRefused("Full weights answer everybody now: an adapter cannot answer beside them.")
+        raise TrialRefused(_("Full weights answer everybody now: an adapter cannot answer beside them."))
     await promotion._bring(checkpoint, engine, checkpoint.line_id)
     return await sync_to_async(_begin)(checkpoint, share, by, reason)
 
@@ -94,19 +96,25 @@ async def start(checkpoint: Checkpoint, *, share: int, by: User | None, reason: 
 def why_not(checkpoint: Checkpoint, share: int) -> str:
     """Why this checkpoint cannot be tried with this share, in a sentence; empty when it can."""
     if not 0 <= share <= MOST:
-        return f"A trial takes 0 (reviewers only) to {MOST} per cent of the sessions, not {share}."
+        said = _("A trial takes 0 (reviewers only) to %(most)s per cent of the sessions, not %(share)s.")
+        return said % {"most": MOST, "share": share}
     if checkpoint.status not in TRIED:
-        return f"{checkpoint} is {checkpoint.status}: only what passed the gate, and does not answer yet, can be tried."
+        said = _("%(checkpoint)s is %(status)s: only what passed the gate, and does not answer yet, can be tried.")
+        return said % {"checkpoint": checkpoint, "status": _(checkpoint.status)}
     if checkpoint.kind != Checkpoint.Kind.LORA:
-        return f"{checkpoint} has no adapter: only adapters answer beside what is live."
+        return _("%(checkpoint)s has no adapter: only adapters answer beside what is live.") % {
+            "checkpoint": checkpoint
+        }
     if checkpoint.let_go_at:
-        return f"The weights of {checkpoint} are not on this disk any more."
+        return _("The weights of %(checkpoint)s are not on this disk any more.") % {"checkpoint": checkpoint}
     if Taint.objects.filter(checkpoint=checkpoint).exists():
-        return f"{checkpoint} learned from something that its people took back: it may not answer."
+        said = _("%(checkpoint)s learned from something that its people took back: it may not answer.")
+        return said % {"checkpoint": checkpoint}
     if checkpoint.line.retired_at:
-        return f"The line of {checkpoint} is retired: no person talks to it."
+        return _("The line of %(checkpoint)s is retired: no person talks to it.") % {"checkpoint": checkpoint}
     if other := running(checkpoint.line.name):
-        return f"{other.checkpoint} is being tried already: a line has one trial at a time. End that one first."
+        said = _("%(checkpoint)s is being tried already: a line has one trial at a time. End that one first.")
+        return said % {"checkpoint": other.checkpoint}
     return ""
 
 
@@ -121,8 +129,10 @@ def _begin(checkpoint: Checkpoint, share: int, by: User | None, reason: str) -> 
         with transaction.atomic():
             trial = Trial.objects.create(checkpoint=checkpoint, against=live, line=checkpoint.line, share=share, by=by)
     except IntegrityError as error:
-        raise TrialRefused("Another person began a trial in this line just now: nothing was changed.") from error
-    said = f"With {extent(trial)}, beside {live}." + (f" {reason}" if reason else "")
+        said = _("Another person began a trial in this line just now: nothing was changed.")
+        raise TrialRefused(said) from error
+    said = SAYS["tried" if share else "tried by reviewers"] % {"share": share, "live": live}
+    said += f" {reason}" if reason else ""
     Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.TRY, by=by, reason=said)
     return trial
 
@@ -142,7 +152,7 @@ def end(
     if not Trial.objects.filter(pk=trial.pk, ended_at=None).update(**ended):
         return False
     trial.refresh_from_db()
-    said = f"{outcome.capitalize()}. {reason}".strip()
+    said = f"{SAYS[outcome]} {reason}".strip()
     Decision.objects.create(checkpoint=trial.checkpoint, verb=Decision.Verb.END_TRIAL, by=by, reason=said)
     if outcome in (Trial.Outcome.BETTER, Trial.Outcome.NO_WORSE):
         trial.checkpoint.announce()  # the line's policy may have waited for this
@@ -167,13 +177,15 @@ def end_overtaken() -> int:
 
 def _overtaken(trial: Trial) -> str:
     if trial.checkpoint.status not in TRIED:
-        return f"{trial.checkpoint} is {trial.checkpoint.status} now."
+        return SAYS["moved on"] % {"checkpoint": trial.checkpoint, "status": trial.checkpoint.status}
     if trial.line.retired_at:
-        return "The line was retired."
+        return SAYS["line retired"]
     live = Checkpoint.live(trial.line_id)
-    return f"{live} is live in place of {trial.against}." if live.pk != trial.against_id else ""
+    return SAYS["overtaken"] % {"live": live, "against": trial.against} if live.pk != trial.against_id else ""
 
 
 def extent(trial: Trial) -> str:
     """Whom it answers, in words."""
-    return f"{trial.share} per cent of the sessions" if trial.share else "reviewers only"
+    if not trial.share:
+        return _("reviewers only")
+    return _("%(share)s per cent of the sessions") % {"share": trial.share}

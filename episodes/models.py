@@ -13,6 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from chat.models import ApiKey, Session, Turn
 from checkpoints.models import Checkpoint
@@ -103,7 +104,10 @@ def is_quiet(ends: Sequence[tuple[datetime | None, int]], now: datetime) -> bool
 
 def why_short(opened: int, counted: int) -> str:
     """Why a group of so many attempts, of which so many count, does not teach."""
-    return f"Of {opened} attempts {counted} count, and fewer than {FEWEST} cannot be compared: nothing of it teaches."
+    said = _(
+        "Of %(opened)s attempts %(counted)s count, and fewer than %(fewest)s cannot be compared: nothing of it teaches."
+    )
+    return said % {"opened": opened, "counted": counted, "fewest": FEWEST}
 
 
 def counts(ending: str, cut_by: str) -> bool:

@@ -13,9 +13,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from chat.models import Turn
 from checkpoints import notices, trials
 from checkpoints.models import Checkpoint, Notice, Trial
+from checkpoints.rulings import SAYS
 from core import statistics
 from core.statistics import Arm, Reading
 from feedback.models import Feedback
@@ -97,8 +101,8 @@ def settle() -> int:
             ended += 1
             is_bad = now.reading.verdict == "worse"
             level = Notice.Level.WARNING if is_bad else Notice.Level.INFO
-            then = "Its sessions are answered by the live checkpoint again."
-            text = f"The trial of {trial.checkpoint} has ended: {now.reading.verdict}. {said} {then}"
+            over = SAYS["trial over"] % {"checkpoint": trial.checkpoint, "verdict": now.reading.verdict}
+            text = f"{over} {said} {SAYS['trial over, then']}"
             notices.tell(f"trial {trial.line_id}", text, level=level, checkpoint=trial.checkpoint)
             log.info("%s", text)
     return ended
@@ -110,23 +114,35 @@ def sentence(now: Standing) -> str:
     The interval is of the difference of the two rates, in points of a hundred.
     """
     new, old = now.candidate.votes, now.live.votes
-    said = f"{new.ups} of {new.votes} conversations with {now.candidate.checkpoint} were thumbed up"
-    said += f", {old.ups} of {old.votes} with {now.live.checkpoint}"
+    told = {
+        "ups": new.ups,
+        "votes": new.votes,
+        "candidate": now.candidate.checkpoint,
+        "live_ups": old.ups,
+        "live_votes": old.votes,
+        "live": now.live.checkpoint,
+    }
     if now.reading is None:
-        return f"{said}."
-    low, high = (
+        return _(SAYS["votes"]) % told
+    told["low"], told["high"] = (
         f"{'+' if edge > 0 else '−' if edge < 0 else ''}{abs(edge) * 100:.0f}"
         for edge in (now.reading.low, now.reading.high)
     )
-    return f"{said}: a difference of {low} to {high} points."
+    return _(SAYS["votes apart"]) % told
 
 
 def verdict(now: Standing) -> str:
     """What is known, or how many more votes it takes."""
     if now.reading is None:
-        return "Reviewers know what they look at, so no test decides: you say how it ended."
+        return _("Reviewers know what they look at, so no test decides: you say how it ended.")
     if now.reading.verdict != "unknown":
-        return f"Known: {now.reading.verdict}. The next sweep ends the trial."
+        return _("Known: %(verdict)s. The next sweep ends the trial.") % {"verdict": _(now.reading.verdict)}
     if now.reading.needed is None:
-        return f"Not yet known, and more than {statistics.MOST_VOTES} votes away at these rates."
-    return f"Not yet known. About {now.reading.needed} more conversations with a thumb, if these rates stay."
+        said = _("Not yet known, and more than %(votes)s votes away at these rates.")
+        return said % {"votes": statistics.MOST_VOTES}
+    said = ngettext(
+        "Not yet known. About %(n)s more conversation with a thumb, if these rates stay.",
+        "Not yet known. About %(n)s more conversations with a thumb, if these rates stay.",
+        now.reading.needed,
+    )
+    return said % {"n": now.reading.needed}

@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core.errors import TalkbackError
 from core.statistics import Tally
@@ -75,7 +76,7 @@ def at_hand(user: User, pk: int | None = None) -> Pair | None:
     reply, other = shadow.turn.text.strip(), shadow.text.strip()
     a, b = (other, reply) if is_swapped(shadow.pk) else (reply, other)
     said = [(str(one.get("role")), worded(one.get("content"))) for one in shadow.turn.messages]
-    places = [place for place, (role, _) in enumerate(said) if role == "user"]
+    places = [place for place, (role, text) in enumerate(said) if role == "user"]
     last = places[-1] if places else len(said)
     earlier = tuple((role, text) for role, text in said[:last] if role in ("user", "assistant") and text)
     return Pair(shadow.pk, said[last][1] if places else "", earlier[-EARLIER:], a, b)
@@ -106,14 +107,13 @@ def choose(user: User, pk: int, side: str) -> BlindChoice:
     """This person would rather have had a or b, or skips. A later choice replaces it. Raises PairGone."""
     shadow = pairs(user).filter(pk=pk).first()
     if shadow is None or side not in SIDES:
-        raise PairGone("There is no such pair to choose from any more. Here is the next one.")
+        raise PairGone(_("There is no such pair to choose from any more. Here is the next one."))
     if side == "skip":
         picked = Picked.SKIPPED
     else:
         picked = Picked.SHADOW if (side == "a") == is_swapped(pk) else Picked.REPLY
     said = {"picked": picked, "at": timezone.now()}
-    choice, _ = BlindChoice.objects.update_or_create(shadow=shadow, by=user, defaults=said)
-    return choice
+    return BlindChoice.objects.update_or_create(shadow=shadow, by=user, defaults=said)[0]
 
 
 @transaction.atomic

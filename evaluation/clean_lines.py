@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from chat.rendering.renderer import Renderer
 from checkpoints.loading import ensure_loaded
 from checkpoints.models import Checkpoint, Cleaning
@@ -81,7 +83,7 @@ async def _measured(old: Checkpoint, new: Checkpoint, engine: Engine, renderer: 
         await engine.aclose()
     together = {name: [value for one in found for value in one[name]] for name in ("old", "new", "apart")}
     if not (together["old"] and together["new"]):
-        return {"failure": "One of the two answered nothing at all."}
+        return {"failure": gettext_noop("One of the two answered nothing at all.")}
     return {
         "prompts": PROMPTS,
         "tokens": len(together["apart"]),

@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
@@ -54,11 +55,12 @@ def ask(first: Checkpoint, second: Checkpoint, prompts: Sequence[str], *, by: Us
     prompts = [prompt.strip() for prompt in prompts if prompt.strip()]
     prompts = prompts or [question.prompt for question in exam_questions.questions()[:USUAL_PROMPTS]]
     if first.pk == second.pk:
-        raise ComparisonRefused("Choose two different checkpoints.")
+        raise ComparisonRefused(_("Choose two different checkpoints."))
     if len(prompts) > MOST_PROMPTS:
-        raise ComparisonRefused(f"At most {MOST_PROMPTS} prompts are asked at once; these are {len(prompts)}.")
+        said = _("At most %(most)s prompts are asked at once; these are %(number)s.")
+        raise ComparisonRefused(said % {"most": MOST_PROMPTS, "number": len(prompts)})
     if any(len(prompt) > LONGEST for prompt in prompts):
-        raise ComparisonRefused(f"A prompt has at most {LONGEST} characters.")
+        raise ComparisonRefused(_("A prompt has at most %(most)s characters.") % {"most": LONGEST})
     with transaction.atomic():
         _hold(first, second)
         return Comparison.objects.create(first=first, second=second, prompts=list(prompts), by=by)
@@ -69,7 +71,7 @@ def _hold(first: Checkpoint, second: Checkpoint) -> None:
     transaction. Raises ComparisonRefused."""
     Checkpoint.objects.select_for_update().get(number=0)  # retention lets go under this lock
     for one in Checkpoint.objects.filter(pk__in=(first.pk, second.pk), let_go_at__isnull=False).order_by("number"):
-        raise ComparisonRefused(f"The weights of {one} are not on this disk any more.")
+        raise ComparisonRefused(_("The weights of %(checkpoint)s are not on this disk any more.") % {"checkpoint": one})
 
 
 def question_of(turn: Turn) -> str:
@@ -156,14 +158,14 @@ def choose(comparison: Comparison, place: int, side: str, *, by: User) -> Choice
     replaces it. Raises ComparisonRefused for a place or side that is none, IllegalMove once this person knows which
     is which."""
     if comparison.status != Comparison.Status.ANSWERED or not 0 <= place < len(comparison.replies):
-        raise ComparisonRefused("There are no replies to choose between there.")
+        raise ComparisonRefused(_("There are no replies to choose between there."))
     if side not in ("left", "right", "same"):
-        raise ComparisonRefused("Choose the left one, the right one, or neither.")
+        raise ComparisonRefused(_("Choose the left one, the right one, or neither."))
     if has_seen(comparison, by):
-        raise IllegalMove("You know which is which by now: your choices stand as they are.")
+        raise IllegalMove(_("You know which is which by now: your choices stand as they are."))
     picked = "same" if side == "same" else "second" if (side == "left") == _swapped(comparison, place) else "first"
-    choice, _ = Choice.objects.update_or_create(comparison=comparison, place=place, by=by, defaults={"picked": picked})
-    return choice
+    made = Choice.objects.update_or_create(comparison=comparison, place=place, by=by, defaults={"picked": picked})
+    return made[0]
 
 
 def _swapped(comparison: Comparison, place: int) -> bool:

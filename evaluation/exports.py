@@ -16,6 +16,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from core.errors import IllegalMove, TalkbackError
 from evaluation.models import Export
@@ -107,7 +109,8 @@ def carry_out(pk: int, whats: Collection[str], write: Write) -> None:
         log.exception("%s could not be written", export)
         _end(export, Status.FAILED, error=f"The files could not be written: {error.strerror or error}.")
     except Exception:
-        _end(export, Status.FAILED, error="A fault stopped it: the worker's log says more. Ask for it again.")
+        said = gettext_noop("A fault stopped it: the worker's log says more. Ask for it again.")
+        _end(export, Status.FAILED, error=said)
         raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -121,10 +124,11 @@ def described(file: Path) -> dict[str, Any]:
 def file_of(export: Export, name: str) -> Path:
     """One of its files. Raises ExportGone."""
     if export.status != Status.READY or name not in [one["name"] for one in export.made.get("files", ())]:
-        raise ExportGone("There is no such file: it was deleted when its time was over, or never made.")
+        raise ExportGone(_("There is no such file: it was deleted when its time was over, or never made."))
     file = export.folder / name
     if not file.is_file():
-        raise ExportGone(f"{name} is not on this machine's disk any more: have it made again.")
+        said = _("%(file)s is not on this machine's disk any more: have it made again.")
+        raise ExportGone(said % {"file": name})
     return file
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import F, Q, QuerySet
+from django.utils.translation import gettext as _
 
 from chat.models import Turn
 from checkpoints.models import Checkpoint, Decision, Line
@@ -171,19 +172,18 @@ class Evidence:
         found = [figure.sentence for figure in self.figures if figure.is_worse]
         if self.scores.reading.verdict == "worse":
             found.append(
-                "First replies: fewer people were content with those of what was learned than with the base’s."
+                _("First replies: fewer people were content with those of what was learned than with the base’s.")
             )
         if self.thumbs.reading.verdict == "worse":
-            found.append("Thumbs: a smaller share is up since something was learned.")
+            found.append(_("Thumbs: a smaller share is up since something was learned."))
         if self.choices.is_known and self.choices.ahead == "second":
-            found.append("Blind choices: the base’s answers are preferred to those of what was learned.")
+            found.append(_("Blind choices: the base’s answers are preferred to those of what was learned."))
         if self.general is not None and self.general.is_worse:
-            found.append(
-                f"General knowledge: of {self.general.asked} questions it has {self.general.lost} wrong that "
-                f"{self.general.against} had right."
-            )
+            said = _("General knowledge: of %(asked)s questions it has %(lost)s wrong that %(before)s had right.")
+            told = {"asked": self.general.asked, "lost": self.general.lost, "before": self.general.against}
+            found.append(said % told)
         if self.regenerated.reading.high < 0:
-            found.append("Regenerations: its replies are asked for once more, oftener than the base’s.")
+            found.append(_("Regenerations: its replies are asked for once more, oftener than the base’s."))
         return found
 
 
@@ -312,39 +312,49 @@ def compare(pairs: Sequence[Pair], limits: Gate) -> list[Compared]:
         _compared(
             pairs,
             "length",
-            "Length, tokens",
+            _("Length, tokens"),
             lambda reply, shadow: math.log((min(reply, shadows.MOST_TOKENS) + 1) / (shadow + 1)),
             lambda at: at.high < math.log(limits.shortest or 1e-9) or at.low > math.log(limits.longest),
             lambda mean, low, high: (
-                f"Length: replies are {mean:.2g} times as long as the base’s ({low:.2g} to {high:.2g})."
+                _("Length: replies are %(mean)s times as long as the base’s (%(low)s to %(high)s).")
+                % {"mean": f"{mean:.2g}", "low": f"{low:.2g}", "high": f"{high:.2g}"}
             ),
             is_ratio=True,
         ),
         _compared(
             pairs,
             "repetition",
-            "Repeated runs of four tokens, share",
+            _("Repeated runs of four tokens, share"),
             lambda reply, shadow: reply - shadow,
             lambda at: at.low > 0,
             lambda mean, low, high: (
-                f"Repetition: {mean:.1%} more of a reply repeats what it has said ({low:.1%} to {high:.1%})."
+                _("Repetition: %(mean)s more of a reply repeats what it has said (%(low)s to %(high)s).")
+                % {"mean": f"{mean:.1%}", "low": f"{low:.1%}", "high": f"{high:.1%}"}
             ),
         ),
         _compared(
             pairs,
             "under_base",
-            "Log-prob under the base, nats per token",
+            _("Log-prob under the base, nats per token"),
             lambda reply, shadow: reply - shadow,
             lambda at: at.high < -limits.fluency,
             lambda mean, low, high: (
-                f"Words: the base finds replies {-mean:.2f} nats per token less likely than its own ({-high:.2f} to "
-                f"{-low:.2f}); beyond {limits.fluency:g} they tend to lose their subject."
+                _(
+                    "Words: the base finds replies %(mean)s nats per token less likely than its own (%(low)s to "
+                    "%(high)s); beyond %(limit)s they tend to lose their subject."
+                )
+                % {
+                    "mean": f"{-mean:.2f}",
+                    "low": f"{-high:.2f}",
+                    "high": f"{-low:.2f}",
+                    "limit": f"{limits.fluency:g}",
+                }
             ),
         ),
         _compared(
             pairs,
             "logprob",
-            "Sureness of its own words, nats per token",
+            _("Sureness of its own words, nats per token"),
             lambda reply, shadow: reply - shadow,
             lambda at: False,  # neither more nor less of it is better
             lambda mean, low, high: "",

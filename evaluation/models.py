@@ -8,6 +8,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from checkpoints.models import SHARED, Checkpoint, Line
@@ -64,9 +65,9 @@ class Comparison(Stateful):
     """Two checkpoints on the same prompts, for people to choose between without knowing which is which."""
 
     class Status(models.TextChoices):
-        QUEUED = "queued"
-        ANSWERED = "answered"
-        FAILED = "failed"
+        QUEUED = gettext_noop("queued")
+        ANSWERED = gettext_noop("answered")
+        FAILED = gettext_noop("failed")
 
     MOVES: ClassVar = {
         Status.QUEUED: {Status.ANSWERED, Status.FAILED},
@@ -126,12 +127,12 @@ class Export(Stateful):
     while; the row stays and says what went out."""
 
     class Status(models.TextChoices):
-        QUEUED = "queued"
-        WRITING = "writing"
-        READY = "ready"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
-        GONE = "gone"  # its files were deleted
+        QUEUED = gettext_noop("queued")
+        WRITING = gettext_noop("writing")
+        READY = gettext_noop("ready")
+        FAILED = gettext_noop("failed")
+        CANCELLED = gettext_noop("cancelled")
+        GONE = gettext_noop("gone")  # its files were deleted
 
     class What(models.TextChoices):
         DATASET = "dataset"
@@ -182,13 +183,13 @@ class Import(Stateful):
     """A file of examples that an operator brings: read first, then taken in as lessons by a person's yes."""
 
     class Status(models.TextChoices):
-        READING = "reading"
-        READ = "read"  # a person looks at what it holds
-        TAKING = "taking"
-        TAKEN = "taken"
-        UNDONE = "undone"
-        DISCARDED = "discarded"
-        FAILED = "failed"
+        READING = gettext_noop("reading")
+        READ = gettext_noop("read")  # a person looks at what it holds
+        TAKING = gettext_noop("taking")
+        TAKEN = gettext_noop("taken")
+        UNDONE = gettext_noop("undone")
+        DISCARDED = gettext_noop("discarded")
+        FAILED = gettext_noop("failed")
 
     MOVES: ClassVar = {
         Status.READING: {Status.READ, Status.FAILED, Status.DISCARDED},

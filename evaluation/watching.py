@@ -21,6 +21,7 @@ from checkpoints.guard_rule import Behaviour, Figure
 from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.loading import Unproven
 from checkpoints.models import SHARED, Checkpoint, Decision, Line, Notice, Taint, Trial
+from checkpoints.rulings import SAYS
 from core import statistics
 from core.errors import IllegalMove
 from evaluation import arms
@@ -148,11 +149,10 @@ def way_back(live: Checkpoint, line: str) -> Checkpoint | None:
 def _act(state: State, line: str) -> list[str]:
     what = " ".join(figure.sentence for figure in state.past)
     if state.policy.guard == "tell" or state.back is None:
-        why = "" if state.policy.guard == "tell" else " There is nothing that the guard may go back to by itself."
-        return _tell(
-            state.checkpoint, line, f"{state.checkpoint} passes a limit of its line's guard. {what}{why}", state
-        )
-    said = f"The guard: {what}"
+        why = "" if state.policy.guard == "tell" else f" {SAYS['past, no way back']}"
+        said = SAYS["past"] % {"checkpoint": state.checkpoint}
+        return _tell(state.checkpoint, line, f"{said} {what}{why}", state)
+    said = f"{SAYS['guard']} {what}"
     try:
         live = _roll_back(state.back, state.checkpoint, line, said)
     except IllegalMove:
@@ -161,9 +161,9 @@ def _act(state: State, line: str) -> list[str]:
         log.warning("the guard cannot roll %s back yet, the next sweep tries again: %s", state.checkpoint, away)
         return []
     except Unproven as failure:
-        text = f"{state.checkpoint} passes a limit, and cannot be rolled back: {failure} {what}"
+        text = f"{SAYS['past, not gone back'] % {'checkpoint': state.checkpoint}} {failure} {what}"
         return _tell(state.checkpoint, line, text, state, level=Notice.Level.ERROR)
-    text = f"{state.checkpoint} was rolled back by the guard, and {live} answers again. {what}"
+    text = f"{SAYS['gone back'] % {'checkpoint': state.checkpoint, 'live': live}} {what}"
     notices.tell(f"guard {line}", text, level=Notice.Level.ERROR, checkpoint=state.checkpoint)
     return [text]
 
@@ -184,12 +184,12 @@ def _act_on_trial(trial: Trial) -> list[str]:
         return []
     what = " ".join(figure.sentence for figure in state.past)
     if state.policy.guard == "tell":
-        text = f"{trial.checkpoint}, which is being tried, passes a limit of its line's guard. {what}"
+        text = f"{SAYS['past, tried'] % {'checkpoint': trial.checkpoint}} {what}"
         return _tell(trial.checkpoint, trial.line_id, text, state)
     evidence = arms.standing(trial).evidence
-    if not trials.end(trial, outcome=Trial.Outcome.WORSE, reason=f"The guard: {what}", evidence=evidence):
+    if not trials.end(trial, outcome=Trial.Outcome.WORSE, reason=f"{SAYS['guard']} {what}", evidence=evidence):
         return []
-    text = f"The trial of {trial.checkpoint} was ended by the guard. {what}"
+    text = f"{SAYS['trial ended'] % {'checkpoint': trial.checkpoint}} {what}"
     notices.tell(f"guard {trial.line_id}", text, level=Notice.Level.ERROR, checkpoint=trial.checkpoint)
     return [text]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
@@ -53,18 +54,20 @@ def may(checkpoint: Checkpoint) -> bool:
 def ask(checkpoint: Checkpoint, what: str, *, by: User | None) -> Export:
     """Have the learner's worker write these files. Raises WeightsRefused where that cannot come to anything."""
     if what not in (What.MERGED, What.GGUF):
-        raise WeightsRefused("Choose one: a whole model (merged), or GGUF.")
+        raise WeightsRefused(_("Choose one: a whole model (merged), or GGUF."))
     if not may(checkpoint):
-        raise WeightsRefused(f"{checkpoint} has no weights of its own on this disk: there is nothing to write.")
+        said = _("%(checkpoint)s has no weights of its own on this disk: there is nothing to write.")
+        raise WeightsRefused(said % {"checkpoint": checkpoint})
     if (again := standing(checkpoint).filter(what=what).first()) is not None:
         return again
     wanted = 4 * size()  # merged perhaps in float32, and once more in its zip or its GGUF
     free = shutil.disk_usage(settings.DATA_DIR).free - settings.DISK_RESERVE_MB * 2**20
     if free < wanted:
-        raise WeightsRefused(
-            f"It may take {retention.size(wanted)} on the way, and {retention.size(max(0, free))} are free. Delete "
-            "something first: the page Storage says what can go."
+        said = _(
+            "It may take %(wanted)s on the way, and %(free)s are free. Delete something first: the page Storage says "
+            "what can go."
         )
+        raise WeightsRefused(said % {"wanted": retention.size(wanted), "free": retention.size(max(0, free))})
     return exports.ask(what, by=by, checkpoint=checkpoint)
 
 

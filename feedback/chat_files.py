@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
 
 from chat import branches
 from chat.imports import files, talkback
@@ -59,13 +61,14 @@ def as_markdown(session: Session) -> str:
     told, tree = given_on(session), branches.Tree.of(session)
     by_pk = {turn.pk: turn for turn in rows(session)}
     called = calls.of_turns(tree.path)
-    parts = [f"# {session}", f"{timezone.localtime(session.created_at):%-d %B %Y}, {session.pk}"]
+    begun = date_format(timezone.localtime(session.created_at), _("j F Y"))
+    parts = [f"# {session}", f"{begun}, {session.pk}"]
     for pk in tree.path:
         if (turn := by_pk.get(pk)) is None:
             continue
         words = keeping.words_said(turn.messages, turn.client)
         made = called.get(pk, [])
-        parts += ["## You", words] if words else []  # else it goes on from what tools said
+        parts += ["## " + _("You"), words] if words else []  # else it goes on from what tools said
         parts += [f"## {model_of(turn)}", turn.text, *(lines_of(call) for call in made)]
         parts += [line_of(one) for one in told.get(pk, [])]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -80,9 +83,9 @@ def lines_of(call: ToolCall) -> str:
 def line_of(given: Feedback) -> str:
     """One thing that was said of a reply, as a quotation under it."""
     words = {
-        Feedback.Kind.THUMB: " ".join([THUMBS.get(given.value, ""), ", ".join(given.tags), given.text]),
-        Feedback.Kind.REWRITE: f"It should have said:\n{given.text}",
-        Feedback.Kind.GUIDANCE: f"Next time: {given.text}",
+        Feedback.Kind.THUMB: " ".join([THUMBS.get(given.value, ""), given.shown_tags, given.text]),
+        Feedback.Kind.REWRITE: _("It should have said:") + f"\n{given.text}",
+        Feedback.Kind.GUIDANCE: _("Next time: %(wish)s") % {"wish": given.text},
     }.get(Feedback.Kind(given.kind), "")
     return "\n".join(f"> {line}".rstrip() for line in words.strip().splitlines())
 

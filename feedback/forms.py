@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from feedback import reasons
 from feedback.models import Feedback
@@ -40,7 +41,7 @@ class FeedbackForm(forms.Form):
         required=False,
         max_length=LONGEST,
         error_messages={
-            "max_length": "A correction may have at most %(limit_value)d characters; this has %(show_value)d."
+            "max_length": _("A correction may have at most %(limit_value)d characters; this has %(show_value)d.")
         },
     )
 
@@ -52,7 +53,7 @@ class FeedbackForm(forms.Form):
         cleaned = super().clean() or {}
         if cleaned.get("kind") == Feedback.Kind.THUMB:
             if cleaned.get("value") in (None, ""):
-                raise forms.ValidationError("A thumb is up (1), down (-1) or taken back (0).")
+                raise forms.ValidationError(_("A thumb is up (1), down (-1) or taken back (0)."))
             cleaned["text"] = cleaned.get("text", "").strip() if "text" in self.data else None
         else:
             cleaned["value"], cleaned["tags"] = 0, None
@@ -78,6 +79,6 @@ def unfold(text: str, at: int) -> int:
     (3, 1)
     """
     place = 0
-    for _ in range(at):
+    for _character in range(at):
         place += 2 if text.startswith("\r\n", place) else 1
     return place

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat import stories, turns
 from chat.imports import files
@@ -49,7 +50,7 @@ def look(row: Import) -> None:
     try:
         found = files.read(row.file)
         if not found.conversations:
-            raise ImportRefused("There is no chat with a reply in this file, so nothing can be imported.")
+            raise ImportRefused(gettext_noop("There is no chat with a reply in this file, so nothing can be imported."))
     except ImportRefused:
         row.file.unlink(missing_ok=True)
         raise
@@ -65,7 +66,10 @@ def go_on(row: Import, *, most: int | None = None) -> Import:
     try:
         found = files.read(row.file)
     except (ImportRefused, OSError) as error:
-        fail(row, str(error) if isinstance(error, ImportRefused) else "The file is gone: upload it once more.")
+        fail(
+            row,
+            str(error) if isinstance(error, ImportRefused) else gettext_noop("The file is gone: upload it once more."),
+        )
         return row
     chats = found.conversations
     end = len(chats) if most is None else min(len(chats), row.done + most)
@@ -107,13 +111,13 @@ def fail(row: Import, sentence: str) -> None:
 def drop_all(user: User) -> None:
     """Drop this person's files that wait or are being imported; what was stored of them stays."""
     for row in Import.objects.filter(user=user, status__in=WANTED):
-        fail(row, "You asked to have everything of yours deleted.")
+        fail(row, gettext_noop("You asked to have everything of yours deleted."))
 
 
 def clear() -> None:
     """Drop files for which no person has said yes in a day, and those that no row tells of."""
     for row in Import.objects.filter(status=Import.Status.SHOWN, created_at__lt=timezone.now() - WAITS)[:20]:
-        fail(row, "It waited for more than a day, and its file was dropped: upload it once more.")
+        fail(row, gettext_noop("It waited for more than a day, and its file was dropped: upload it once more."))
     folder = Import.folder()
     if not folder.is_dir():
         return

@@ -15,7 +15,7 @@ from chat import turns
 from chat.models import Turn
 from chat.replying.retries import KeyReused
 from core.errors import TalkbackError
-from feedback import signals
+from feedback import reasons, signals
 from feedback import spans as marked
 from feedback.spans import Span
 
@@ -187,6 +187,11 @@ class Feedback(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} on {self.turn_id}"
+
+    @property
+    def shown_tags(self) -> str:
+        """Its tags as a page shows them."""
+        return ", ".join(reasons.Tag(tag).shown for tag in self.tags)
 
 
 class ReceiptManager(models.Manager["Receipt"]):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
+
+from django.utils.translation import gettext, pgettext_lazy
 
 KNOWN = ("wrong", "too long", "too short", "tone", "off topic", "unsafe", "format")
 """What the page offers under a thumb down."""
@@ -16,6 +19,31 @@ MOST = 12
 LONGEST = 40
 """Characters of one tag."""
 
+SHOWN: dict[str, Any] = {
+    "wrong": pgettext_lazy("a reply", "wrong"),
+    "too long": pgettext_lazy("a reply", "too long"),
+    "too short": pgettext_lazy("a reply", "too short"),
+    "tone": pgettext_lazy("a reply", "tone"),
+    "off topic": pgettext_lazy("a reply", "off topic"),
+    "unsafe": pgettext_lazy("a reply", "unsafe"),
+    "format": pgettext_lazy("a reply", "format"),
+    "right": pgettext_lazy("a reply", "right"),
+    "clear": pgettext_lazy("a reply", "clear"),
+    "right length": pgettext_lazy("a reply", "right length"),
+}
+"""The known ones in the reader's language; they are kept in English."""
+
+
+class Tag(str):
+    """A tag as it is kept, that knows how a page shows it."""
+
+    __slots__ = ()
+
+    @property
+    def shown(self) -> str:
+        """A known one in the reader's language; one of a person's own as it is."""
+        return str(SHOWN.get(self, self))
+
 
 def tidy_tags(tags: Iterable[str]) -> list[str]:
     """The tags as they are kept: one line each, each once, known ones in their one spelling.
@@ -28,19 +56,22 @@ def tidy_tags(tags: Iterable[str]) -> list[str]:
     spelt = (" ".join(tag.split()) for tag in tags)
     kept = list(dict.fromkeys(known_tag(tag) or tag for tag in spelt if tag))
     if len(kept) > MOST:
-        raise ValueError(f"at most {MOST} tags; these are {len(kept)}")
+        raise ValueError(gettext("at most %(most)d tags; these are %(given)d") % {"most": MOST, "given": len(kept)})
     if long := next((tag for tag in kept if len(tag) > LONGEST), None):
-        raise ValueError(f"a tag has at most {LONGEST} characters; {long[:LONGEST] + '…'!r} has {len(long)}")
+        raise ValueError(
+            gettext("a tag has at most %(most)d characters; %(tag)r has %(given)d")
+            % {"most": LONGEST, "tag": long[:LONGEST] + "…", "given": len(long)}
+        )
     return kept
 
 
 def list_tags(tags: Iterable[str], thumb: int = -1) -> list[str]:
-    """What a page shows to choose from beside a thumb with these tags: the known ones, then those of a person's own.
+    """What a page shows to choose from beside a thumb with these tags, each a Tag: the known ones, then a person's own.
 
     >>> list_tags(["my own word", "tone"])[-2:], list_tags([], 1)[0]
     (['format', 'my own word'], 'right')
     """
-    return list(dict.fromkeys((*(PRAISED if thumb > 0 else KNOWN), *tags)))
+    return [Tag(tag) for tag in dict.fromkeys((*(PRAISED if thumb > 0 else KNOWN), *tags))]
 
 
 def known_tag(tag: str) -> str:

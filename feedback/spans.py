@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 
 Span = tuple[int, int, int]
 """(start, end, sign): characters of the text from `start` up to, and without, `end`."""
@@ -32,7 +32,9 @@ def paint(spans: Iterable[Sequence[int]], length: int) -> list[Span]:
         signs[start:end] = [sign] * (end - start)
     kept = runs(signs)
     if len(kept) > MOST:
-        raise ValueError(f"a reply may have at most {MOST} marks; these are {len(kept)}")
+        raise ValueError(
+            gettext("a reply may have at most %(most)d marks; these are %(given)d") % {"most": MOST, "given": len(kept)}
+        )
     return kept
 
 
@@ -75,9 +77,14 @@ def check_range(start: int, end: int, length: int) -> tuple[int, int]:
     ValueError: a mark has at least one character; this one goes from 3 to 3
     """
     if not 0 <= start < end:
-        raise ValueError(f"a mark has at least one character; this one goes from {start} to {end}")
+        raise ValueError(
+            gettext("a mark has at least one character; this one goes from %(start)d to %(end)d")
+            % {"start": start, "end": end}
+        )
     if end > length:
-        raise ValueError(f"the reply has {length} characters; this mark ends at {end}")
+        raise ValueError(
+            gettext("the reply has %(length)d characters; this mark ends at %(end)d") % {"length": length, "end": end}
+        )
     return start, end
 
 

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -40,7 +41,7 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=turn_id)
     form = FeedbackForm(request.POST)
     if form.is_valid() and says_nothing_new(turn, **form.cleaned_data):
-        form.add_error(None, "That is what the reply said: write what it should have said instead.")
+        form.add_error(None, gettext("That is what the reply said: write what it should have said instead."))
     if form.is_valid():
         try:
             apply(turn, request, **form.cleaned_data)
@@ -52,7 +53,7 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     tainted = signals.checkpoints_tainted_by(turn.pk) if taken_back else []
     if not request.htmx:  # type: ignore[attr-defined]
         if tainted:
-            messages.warning(request, f"Taken back. {describe_weights(tainted)}", extra_tags="warn")
+            messages.warning(request, gettext("Taken back.") + " " + describe_weights(tainted), extra_tags="warn")
         return redirect(f"{reverse('chat:session', args=[turn.session_id])}{after_thumb(turn, form)}")
     context = {"turn": turn, "form": form, "answered": True, "tainted": describe_weights(tainted) if tainted else ""}
     return render(request, "feedback/_answered.html", context, status=status)
@@ -64,7 +65,7 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     """Mark words, or take a mark off them; the reply comes back with its marks as they then stand."""
     turn = get_object_or_404(Turn.objects.visible_to(request.user).select_related("session"), pk=turn_id)
     form = MarkForm(request.POST)
-    trouble = "" if form.is_valid() else "Select some words of the reply, and mark them again."
+    trouble = "" if form.is_valid() else gettext("Select some words of the reply, and mark them again.")
     if not trouble:
         try:
             set_mark(turn, cast(User, request.user), **form.cleaned_data)
@@ -90,7 +91,9 @@ def set_mark(turn: Turn, by: User, *, start: int, end: int, value: int, words: s
         start, end = (unfold(turn.text, min(at, len(turn.text))) for at in (start, end))
     there = turn.text[start:end].replace("\r\n", "\n") if plain else markdown.shown_text(turn.text, start, end)
     if words and words.replace("\r\n", "\n") != there:
-        raise MarksInvalid("These are not the words of the reply as it stands: reload the page, and mark them again.")
+        raise MarksInvalid(
+            gettext("These are not the words of the reply as it stands: reload the page, and mark them again.")
+        )
     Feedback.objects.mark(turn, by=by, start=start, end=end, sign=value)
 
 
@@ -121,7 +124,7 @@ def is_taken_back(request: HttpRequest, *, value: int, text: str | None, **_: ob
 def describe_weights(tainted: Sequence[Checkpoint]) -> str:
     """Which weights hold what was taken back, as its person is told."""
     names = ", ".join(str(one) for one in tainted)
-    return f"It was learned already, and is in the weights of {names} still."
+    return gettext("It was learned already, and is in the weights of %(names)s still.") % {"names": names}
 
 
 def apply(turn: Turn, request: HttpRequest, *, kind: str, value: int, text: str | None, tags: list[str] | None) -> None:

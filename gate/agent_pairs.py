@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from core import statistics
 from core.statistics import Interval
 from gate.findings import WORST, Check
@@ -37,6 +39,29 @@ LEFT_OUT = 0.2
 
 SOLVED, TRUNCATED, CALLS = "tasks solved", "attempts cut off", "valid calls"
 """The checks' names."""
+
+SAYS = {
+    SOLVED: gettext_noop(
+        "In %(world)s it solved %(now)s of %(number)s attempts at %(tasks)s held-out tasks (live %(live)s): %(change)s "
+        "(%(level)s between %(low)s and %(high)s); it fails when all of that is below 0."
+    ),
+    TRUNCATED: gettext_noop(
+        "Of its attempts in %(world)s %(now)s were cut off (live %(live)s): %(change)s (%(level)s between %(low)s and "
+        "%(high)s); it fails when all of that is above %(most)s."
+    ),
+    CALLS: gettext_noop(
+        "In %(world)s %(now)s of its replies had no valid call (live %(live)s): %(change)s (%(level)s between %(low)s "
+        "and %(high)s); it fails when all of that is above %(most)s."
+    ),
+    "none": gettext_noop("Neither solved one, so a fall cannot be seen."),
+    "unplayed": gettext_noop("Not played in %(world)s."),
+    "too few": gettext_noop(
+        "Not enough was played in %(world)s to know: %(number)s of %(wanted)s pairs count, at %(tasks)s tasks of the "
+        "%(enough)s that it takes at least."
+    ),
+    "left out": gettext_noop("Left out, since they say nothing of either: %(reasons)s."),
+}
+"""What is found, as gate.findings.SAYS."""
 
 
 @dataclass(frozen=True)
@@ -178,21 +203,17 @@ def findings(played: Played, worlds: int = 1) -> list[Check]:
         return [_unknown(played, found)]
     solved, worst = found.solved, [task.name for task in found.tasks[:WORST]]
     is_kept = solved.change.high >= 0
-    said = (
-        f"In {played.world} it solved {solved.candidate.mean:.0%} of {number} attempts at {len(found.tasks)} held-out "
-        f"tasks (live {solved.live.mean:.0%}): {solved.change.mean:+.0%} ({_level(worlds)} between "
-        f"{solved.change.low:+.0%} and {solved.change.high:+.0%}); it fails when all of that is below 0."
-    )
+    said = SAYS[SOLVED] % (_figures(solved, played, worlds) | {"number": number, "tasks": len(found.tasks)})
     if not (solved.candidate.mean or solved.live.mean):
-        said += " Neither solved one, so a fall cannot be seen."
+        said += f" {SAYS['none']}"
     if left := _word_left_out(played):
         said += f" {left}"
     if is_kept and not played.is_whole:
         return [Check(SOLVED, True, 0.0, 0.0, f"{said} {played.why}", "agents")]
     return [
         Check(SOLVED, is_kept, solved.change.high, 0.0, said, "agents", () if is_kept else tuple(worst)),
-        _no_rise(TRUNCATED, found.cut, CUT, f"Of its attempts in {played.world} {{:.0%}} were cut off", worlds),
-        _no_rise(CALLS, found.invalid, INVALID, f"In {played.world} {{:.0%}} of its replies had no valid call", worlds),
+        _no_rise(TRUNCATED, found.cut, CUT, played, worlds),
+        _no_rise(CALLS, found.invalid, INVALID, played, worlds),
     ]
 
 
@@ -200,22 +221,33 @@ def _unknown(played: Played, found: Outcome | None) -> Check:
     """A part of which nothing can be said: it passes with no room to spare."""
     tasks = len(found.tasks) if found is not None else 0
     if not played.pairs and not played.left_out:
-        said = f"Not played in {played.world}."
+        said = SAYS["unplayed"] % {"world": played.world}
     else:
-        said = f"Not enough was played in {played.world} to know: {len(played.pairs)} of {played.wanted} pairs count, "
-        said += f"at {tasks} tasks of the {ENOUGH} that it takes at least."
+        numbers = {"number": len(played.pairs), "wanted": played.wanted, "tasks": tasks, "enough": ENOUGH}
+        said = SAYS["too few"] % ({"world": played.world} | numbers)
     return Check(SOLVED, True, 0.0, 0.0, " ".join(filter(None, (said, _word_left_out(played), played.why))), "agents")
 
 
-def _no_rise(name: str, compared: Compared, most: float, said: str, worlds: int) -> Check:
+def _no_rise(name: str, compared: Compared, most: float, played: Played, worlds: int) -> Check:
     """Whether a share did not rise by more than `most`, beyond luck."""
     change = compared.change
     passed = change.low <= most
-    said = (
-        f"{said.format(compared.candidate.mean)} (live {compared.live.mean:.0%}): {change.mean:+.0%} ({_level(worlds)} "
-        f"between {change.low:+.0%} and {change.high:+.0%}); it fails when all of that is above {most:+.0%}."
-    )
+    said = SAYS[name] % (_figures(compared, played, worlds) | {"most": f"{most:+.0%}"})
     return Check(name, passed, change.low, most, said, "agents")
+
+
+def _figures(compared: Compared, played: Played, worlds: int) -> dict[str, str]:
+    """A share's figures as the sentences have them."""
+    change = compared.change
+    return {
+        "world": played.world,
+        "now": f"{compared.candidate.mean:.0%}",
+        "live": f"{compared.live.mean:.0%}",
+        "change": f"{change.mean:+.0%}",
+        "level": _level(worlds),
+        "low": f"{change.low:+.0%}",
+        "high": f"{change.high:+.0%}",
+    }
 
 
 def _level(worlds: int) -> str:
@@ -226,7 +258,7 @@ def _word_left_out(played: Played) -> str:
     if not played.left_out:
         return ""
     reasons = ", ".join(f"{number} {reason}" for reason, number in sorted(played.left_out.items()))
-    return f"Left out, since they say nothing of either: {reasons}."
+    return SAYS["left out"] % {"reasons": reasons}
 
 
 def _by_task(values: Sequence[tuple[str, float]]) -> dict[str, float]:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Q
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from checkpoints.models import SHARED, Checkpoint
@@ -41,6 +42,16 @@ RECENT = timedelta(days=30)
 WORLDS = 4
 """Worlds that one exam asks for at most, those first that taught the candidate most: each one more makes every
 interval wider."""
+
+
+SAYS = {
+    "ended": gettext_noop("Its player ended it:"),
+    "unplayed": gettext_noop(
+        "No player of %(who)s was at it for %(minutes)s minutes. To have it played before a person decides: "
+        "`%(command)s`."
+    ),
+}
+"""Why it was not played, as gate.findings.SAYS."""
 
 
 def ask(exam: Examination, limits: Gate) -> None:
@@ -92,7 +103,7 @@ def set_aside(exam: Examination) -> list[Check] | None:
 def wait(exam: Examination, checks: Sequence[Check]) -> None:
     """Set aside what was found, so that the engine is not asked again, and tell the pages that agents are awaited."""
     if ASIDE not in exam.progress:
-        exam.progress |= {"phase": "agents", ASIDE: [asdict(check) for check in checks]}
+        exam.progress |= {"phase": gettext_noop("agents"), ASIDE: [asdict(check) for check in checks]}
         exam.save()
         moved.send(sender=Examination, pk=exam.pk, status="agents")
 
@@ -186,7 +197,7 @@ def _read(exam: Exam) -> Played:
     for task, attempt in sorted(live.keys() | candidate.keys()):
         both = live.get((task, attempt)), candidate.get((task, attempt))
         if both[0] is None or both[1] is None:
-            left_out["played by one of them alone"] += 1
+            left_out[gettext_noop("played by one of them alone")] += 1
         elif why := both[0].left_out or both[1].left_out:
             left_out[why] += 1
         else:
@@ -214,11 +225,8 @@ def _number(groups: Mapping[str, Group], task: str) -> int | None:
 def _why(exam: Exam) -> str:
     """Why it was not played to the end, and what would play it."""
     if exam.ended_at is not None:
-        return f"Its player ended it: {exam.reason}"
-    return (
-        f"No player of {exam.user} was at it for {WAIT_S // 60} minutes. To have it played before a person decides: "
-        f"`{command(exam)}`."
-    )
+        return f"{SAYS['ended']} {exam.reason}"
+    return SAYS["unplayed"] % {"who": exam.user, "minutes": WAIT_S // 60, "command": command(exam)}
 
 
 def _first_groups(exam: Exam, who: Checkpoint) -> dict[str, Group]:
@@ -243,11 +251,11 @@ def _attempts(exam: Exam, groups: Sequence[Group]) -> dict[tuple[str, int], _Sid
 
 def _side(episode: Episode, turns: Sequence[Turn]) -> _Side:
     left_out = {
-        Episode.Ending.INFRA_ERROR: "the world failed",
-        Episode.Ending.CANCELLED: "called off",
+        Episode.Ending.INFRA_ERROR: gettext_noop("the world failed"),
+        Episode.Ending.CANCELLED: gettext_noop("called off"),
     }.get(Episode.Ending(episode.ending), "")
     if not left_out and any(turn.checkpoint_id != episode.group.checkpoint_id for turn in turns):
-        left_out = "answered by other weights"
+        left_out = gettext_noop("answered by other weights")
     attempt = Attempt(
         episode.ending == Episode.Ending.SOLVED,
         episode.ending == Episode.Ending.TRUNCATED,

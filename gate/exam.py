@@ -18,10 +18,11 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
-from checkpoints import loading, notices
+from checkpoints import loading, notices, rulings
 from checkpoints.loading import Unproven, ensure_loaded
 from checkpoints.models import SHARED, Checkpoint, Decision
 from checkpoints.proofs import Proof
@@ -30,7 +31,7 @@ from core.errors import IllegalMove
 from core.states import moved
 from feedback.models import Feedback
 from gate import agent_part, asked_again, exam_requests, general_pack, meter, personal_part, reply_figures
-from gate.findings import RATED, Check, collapsed, kept_up, no_worse, pleased, preferred
+from gate.findings import RATED, SAYS, Check, collapsed, kept_up, no_worse, pleased, preferred
 from gate.models import Examination
 from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
@@ -142,8 +143,8 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
     checkpoint, run = exam.checkpoint, Run.that_made(exam.checkpoint)
     plan = _plan(exam, renderer, limits)
     try:
-        _say(exam, "loading", plan)
-        with _timed(exam, "loading and proof"):
+        _say(exam, gettext_noop("loading"), plan)
+        with _timed(exam, gettext_noop("loading and proof")):
             checks = _applied(checkpoint, engine)
         if limits.off or not all(check.passed for check in checks):
             return checks
@@ -151,17 +152,17 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
         wishes, known = _wishes(run), _known(run)
         for start in range(0, len(plan.prompts), HANDFUL):
             _keep(seat)
-            with _timed(exam, "replies"):
+            with _timed(exam, gettext_noop("replies")):
                 _compare(exam, plan.prompts[start : start + HANDFUL], wishes, known, engine, renderer, limits)
-            _say(exam, "replies", plan)
+            _say(exam, gettext_noop("replies"), plan)
         _ask_pack(exam, seat, plan, engine, renderer)
         _ask_own(exam, seat, plan, engine, renderer, limits)
         _ask_again(exam, seat, plan, engine)
         _keep(seat)
-        _say(exam, "preference", plan)
-        with _timed(exam, "rated replies"):
+        _say(exam, gettext_noop("preference"), plan)
+        with _timed(exam, gettext_noop("rated replies")):
             rated = _preferred_examples(exam, _rated(run, renderer), engine)
-        with _timed(exam, "meter"):
+        with _timed(exam, gettext_noop("meter")):
             metered = _metered(exam, engine, limits)
         checks += collapsed(exam.pairs, limits)
         checks += kept_up([general_pack.Row.read(row) for row in exam.pack], limits)
@@ -178,13 +179,13 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
     except (AdapterInvalid, Unproven) as error:
         return [Check("applied", False, 0.0, 0.0, str(error))]
     except EngineRefused as error:
-        return [Check("answered", False, 0.0, 0.0, f"The engine refused a question of the exam: {error}")]
+        return [Check("answered", False, 0.0, 0.0, f"{SAYS['refused']} {error}")]
 
 
 def _waits(checkpoint: Checkpoint, failure: exam_requests.Unaskable) -> EngineUnavailable:
     """Why a candidate waits for what it is held against, which cannot be asked: that says nothing of the candidate.
     Operators hear of it; another exam begins once something else answers."""
-    why = f"{failure.who} cannot be asked, so the exam of {checkpoint} waits. {failure}"
+    why = f"{rulings.SAYS['exam waits'] % {'who': failure.who, 'checkpoint': checkpoint}} {failure}"
     notices.tell(f"weights {failure.who}", why, level="error", checkpoint=failure.who)
     return EngineUnavailable(why)
 
@@ -296,7 +297,7 @@ def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
         return proof, change, str(parent)
 
     proof, change, of = exam_requests.run(engine, proved)
-    said = f"The engine's log-probs of the probe are {change:.4f} from those of {of}."
+    said = SAYS["applied differs"] % {"change": f"{change:.4f}", "of": of}
     return [
         Check("applied", proof.passed, proof.gap, proof.limit, proof.sentence),
         Check("new", change >= SAME, change, SAME, said),
@@ -394,8 +395,7 @@ def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engin
     async def changes() -> list[float]:
         return list(await asyncio.gather(*map(change, rated)))
 
-    said = "What people rated or wrote moves {change:+.3f} nats per token the wanted way"
-    return [no_worse("rated replies", exam_requests.run(engine, changes), RATED, said)]
+    return [no_worse("rated replies", exam_requests.run(engine, changes), RATED)]
 
 
 def _wishes(run: Run | None) -> list[str]:
@@ -437,10 +437,10 @@ def _ask_pack(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, 
     todo, known = [item for item in plan.items if item.mark not in there], general_pack.known(exam.against)
     for start in range(0, len(todo), general_pack.HANDFUL):
         _keep(seat)
-        with _timed(exam, "general pack"):
+        with _timed(exam, gettext_noop("general pack")):
             rows = general_pack.ask(todo[start : start + general_pack.HANDFUL], exam, known, engine, renderer)
         exam.pack = [*exam.pack, *(row.written() for row in rows)]
-        _say(exam, "general pack", plan)
+        _say(exam, gettext_noop("general pack"), plan)
 
 
 # Is it better where it never trained?
@@ -455,10 +455,10 @@ def _ask_own(
     taught = personal_part.Lessons.of(exam.checkpoint) if todo else personal_part.Lessons()
     for start in range(0, len(todo), HANDFUL):
         _keep(seat)
-        with _timed(exam, "kept corrections"):
+        with _timed(exam, gettext_noop("kept corrections")):
             rows = personal_part.ask(todo[start : start + HANDFUL], taught, exam, engine, renderer, limits)
         exam.personal = [*exam.personal, *(row.written() for row in rows)]
-        _say(exam, "kept corrections", plan)
+        _say(exam, gettext_noop("kept corrections"), plan)
 
 
 # What does it say now where a person corrected?
@@ -470,9 +470,9 @@ def _ask_again(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine)
     todo = [turn for turn in plan.again if turn.pk not in there]
     for start in range(0, len(todo), HANDFUL):
         _keep(seat)
-        with _timed(exam, "corrected questions"):
+        with _timed(exam, gettext_noop("corrected questions")):
             asked_again.ask(todo[start : start + HANDFUL], exam, engine)
-        _say(exam, "corrected questions", plan)
+        _say(exam, gettext_noop("corrected questions"), plan)
 
 
 # Did it learn by heart?

@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from core import statistics
+from core.statistics import Interval
 from gate import general_pack, personal_part, reply_figures
 from training.config import Gate
 
@@ -36,6 +39,61 @@ PACK_NATS = 0.5
 
 CERTAINTY = 2.0
 """Standard errors that count as noise: twelve sampled replies differ by luck, and a person waited for this."""
+
+
+SAYS = {
+    "applied differs": gettext_noop("The engine's log-probs of the probe are %(change)s from those of %(of)s."),
+    "refused": gettext_noop("The engine refused a question of the exam:"),
+    "not empty": gettext_noop("%(now)s of its replies have no word in them (live %(live)s)."),
+    "length": gettext_noop("Its replies are %(times)s times as long as live's; %(low)s to %(high)s is fine."),
+    "repetition": gettext_noop("%(now)s of its four-token runs repeat earlier ones (live %(live)s)."),
+    "variety": gettext_noop("%(now)s of its replies to different prompts differ (at least %(limit)s)."),
+    "fluency": gettext_noop("The base gives its replies %(now)s nats per token (live %(live)s, limit %(limit)s)."),
+    "preference": gettext_noop(
+        "The hints of its run pull on its replies %(change)s nats per token more than on live's (at least %(limit)s)."
+    ),
+    "rated replies": gettext_noop(
+        "What people rated or wrote moves %(change)s nats per token the wanted way (at least %(limit)s)."
+    ),
+    "general pack": gettext_noop(
+        "It answers %(now)s of %(asked)s general questions rightly (live %(live)s, at least %(limit)s): %(lost)s lost, "
+        "%(won)s won."
+    ),
+    "general text": gettext_noop(
+        "What is right in the general pack is %(change)s nats per token likelier than to live (at least %(limit)s)."
+    ),
+    "kept corrections, too few": gettext_noop(
+        "Not enough to know: %(number)s of the %(enough)s kept corrections that it takes. A share of what people "
+        "correct is kept by itself; each correction brings the next one nearer."
+    ),
+    "kept corrections": gettext_noop(
+        "On %(number)s corrections that never trained it does %(mean)s nats per token better than live (95 %% between "
+        "%(low)s and %(high)s); it fails when all of that is below %(limit)s."
+    ),
+    "kept corrections, of one": gettext_noop(
+        "On %(number)s one person's corrections that never trained it does %(mean)s nats per token better than live "
+        "(95 %% between %(low)s and %(high)s); it fails when all of that is below %(limit)s."
+    ),
+    "worse off": gettext_noop("Worse off: %(number)s of %(all)s people."),
+    "taught": gettext_noop(
+        "%(number)s of them are of a kind that it was taught: from %(enough)s on it has to do better than live there."
+    ),
+    "lesson won": gettext_noop(
+        "On %(number)s kept corrections of a kind that it was taught it does %(mean)s nats per token better than live "
+        "(95 %% between %(low)s and %(high)s; all of it has to be above %(limit)s)."
+    ),
+    "lesson lost": gettext_noop(
+        "On %(number)s kept corrections of a kind that it was taught it does %(mean)s nats per token better than live "
+        "(95 %% between %(low)s and %(high)s; all of it has to be above %(limit)s): what it learned does not show "
+        "there. More lessons of the kind may make it show."
+    ),
+    "lesson held": gettext_noop(
+        "Live has the lesson already (%(mean)s over the base, for certain), so it is enough to keep %(share)s of that: "
+        "it is %(kept)s above it (between %(low)s and %(high)s; all of it has to be above 0)."
+    ),
+}
+"""What is found, in sentences. Rows keep them in English; pages say them in their reader's language
+(webapp.serving.retold)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +127,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             empty <= empty_before + EMPTY,
             empty,
             empty_before + EMPTY,
-            f"{empty:.0%} of its replies have no word in them (live {empty_before:.0%}).",
+            SAYS["not empty"] % {"now": f"{empty:.0%}", "live": f"{empty_before:.0%}"},
         ),
         _shown(
             pairs,
@@ -78,7 +136,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             limits.shortest <= ratio <= limits.longest,
             ratio,
             limits.shortest if ratio < 1 else limits.longest,
-            f"Its replies are {ratio:.2f} times as long as live's; {limits.shortest:g} to {limits.longest:g} is fine.",
+            SAYS["length"] % {"times": f"{ratio:.2f}", "low": f"{limits.shortest:g}", "high": f"{limits.longest:g}"},
         ),
         _shown(
             pairs,
@@ -87,7 +145,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             again <= again_before + REPETITION,
             again,
             again_before + REPETITION,
-            f"{again:.0%} of its four-token runs repeat earlier ones (live {again_before:.0%}).",
+            SAYS["repetition"] % {"now": f"{again:.0%}", "live": f"{again_before:.0%}"},
         ),
         _shown(
             pairs,
@@ -96,7 +154,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
             variety >= min(limits.variety, reply_figures.variety(live["text"])),
             variety,
             min(limits.variety, reply_figures.variety(live["text"])),
-            f"{variety:.0%} of its replies to different prompts differ (at least {limits.variety:.0%}).",
+            SAYS["variety"] % {"now": f"{variety:.0%}", "limit": f"{limits.variety:.0%}"},
         ),
     ]
     if candidate["fluency"] and live["fluency"]:
@@ -110,7 +168,7 @@ def collapsed(pairs: Sequence[dict[str, Any]], limits: Gate) -> list[Check]:
                 fluency >= limit,
                 fluency,
                 limit,
-                f"The base gives its replies {fluency:.2f} nats per token (live {before:.2f}, limit {limit:.2f}).",
+                SAYS["fluency"] % {"now": f"{fluency:.2f}", "live": f"{before:.2f}", "limit": f"{limit:.2f}"},
             )
         )
     return checks
@@ -125,8 +183,7 @@ def preferred(pairs: Sequence[dict[str, Any]], wishes: Sequence[str]) -> list[Ch
     if not wishes or not both:
         return []
     changes = [pair["candidate_pull"] - pair["live_pull"] for pair in both]
-    said = "The hints of its run pull on its replies {change:+.3f} nats per token more than on live's"
-    check = no_worse("preference", changes, PREFERENCE, said)
+    check = no_worse("preference", changes, PREFERENCE)
     worst = sorted(both, key=lambda pair: pair["candidate_pull"] - pair["live_pull"])[:WORST]
     return [replace(check, where="pairs", worst=() if check.passed else tuple(pair["id"] for pair in worst))]
 
@@ -140,12 +197,16 @@ def kept_up(rows: Sequence[general_pack.Row], limits: Gate) -> list[Check]:
     turned = [float(row.is_won) - float(row.is_lost) for row in questions]
     share = found.candidate
     limit = found.live - limits.pack_share - CERTAINTY * statistics.standard_error(turned)
-    asked = f"{found.asked} general questions"
-    said = f"It answers {share:.0%} of {asked} rightly (live {found.live:.0%}, at least {limit:.0%}): "
-    said += f"{len(found.lost)} lost, {found.won} won."
+    said = SAYS["general pack"] % {
+        "now": f"{share:.0%}",
+        "asked": found.asked,
+        "live": f"{found.live:.0%}",
+        "limit": f"{limit:.0%}",
+        "lost": len(found.lost),
+        "won": found.won,
+    }
     lowest = -PACK_NATS - CERTAINTY * statistics.standard_error([row.candidate.right - row.live.right for row in rows])
-    nats = f"What is right in the general pack is {found.nats:+.2f} nats per token likelier than to live "
-    nats += f"(at least {lowest:.2f})."
+    nats = SAYS["general text"] % {"change": f"{found.nats:+.2f}", "limit": f"{lowest:.2f}"}
     # A share of few items comes in steps: rounding is not to decide.
     held, sure = share >= limit - 1e-9, found.nats >= lowest
     return [
@@ -162,27 +223,17 @@ def pleased(rows: Sequence[personal_part.Row], limits: Gate) -> list[Check]:
     found = personal_part.outcome(rows)
     number = found.all.number if found.all is not None else 0
     if found.all is None or not found.is_known(found.all):
-        said = (
-            f"Not enough to know: {number} of the {personal_part.ENOUGH} kept corrections that it takes. A share of "
-            f"what people correct is kept by itself; each correction brings the next one nearer."
-        )
+        said = SAYS["kept corrections, too few"] % {"number": number, "enough": personal_part.ENOUGH}
         return [Check("kept corrections", True, found.all.mean if found.all else 0.0, -personal_part.FALL, said, "own")]
     worse = found.worse_off()
     shown = found.people[worse[0]] if worse and not found.is_worse(found.all) else found.all
-    whose = "one person's corrections" if shown is not found.all else "corrections"
+    sentence = SAYS["kept corrections" if shown is found.all else "kept corrections, of one"]
     passed = not worse and not found.is_worse(found.all)
-    said = (
-        f"On {shown.number} {whose} that never trained it does {shown.mean:+.3f} nats per token better than live "
-        f"(95 % between {shown.low:+.3f} and {shown.high:+.3f}); it fails when all of that is below "
-        f"{-personal_part.FALL:g}."
-    )
+    said = sentence % (_figures(shown) | {"limit": f"{-personal_part.FALL:g}"})
     if worse:
-        said += f" Worse off: {len(worse)} of {len(found.people)} people."
+        said += " " + SAYS["worse off"] % {"number": len(worse), "all": len(found.people)}
     if (asked := sum(row.taught and row.change is not None for row in rows)) < personal_part.ENOUGH:
-        said += (
-            f" {asked} of them are of a kind that it was taught: from {personal_part.ENOUGH} on it has to do better "
-            "than live there."
-        )
+        said += " " + SAYS["taught"] % {"number": asked, "enough": personal_part.ENOUGH}
     turns = () if passed else _least(rows)
     return [
         Check("kept corrections", passed, shown.high, -personal_part.FALL, said, "own", turns),
@@ -200,28 +251,35 @@ def learned(rows: Sequence[personal_part.Row], limits: Gate) -> list[Check]:
     if found is None:
         return []
     is_won = found.is_won(limits.own_gain)
-    said = (
-        f"On {found.won.number} kept corrections of a kind that it was taught it does {found.won.mean:+.3f} nats per "
-        f"token better than live (95 % between {found.won.low:+.3f} and {found.won.high:+.3f}; all of it has to be "
-        f"above {limits.own_gain:g})"
-    )
-    if is_won or found.held.low <= 0:
-        said += "." if is_won else ": what it learned does not show there. More lessons of the kind may make it show."
+    is_lost = not is_won and found.held.low <= 0
+    said = SAYS["lesson lost" if is_lost else "lesson won"]
+    said %= _figures(found.won) | {"limit": f"{limits.own_gain:g}"}
+    if is_won or is_lost:
         return [
             Check(LESSON, is_won, found.won.low, limits.own_gain, said, "own", () if is_won else _least(taught)),
         ]
-    said += (
-        f". Live has the lesson already ({found.held.mean:+.3f} over the base, for certain), so it is enough to keep "
-        f"{personal_part.KEEPS:.0%} of that: it is {found.kept.mean:+.3f} above it (between {found.kept.low:+.3f} and "
-        f"{found.kept.high:+.3f}; all of it has to be above 0)."
-    )
+    kept = _figures(found.kept)
+    said += " " + SAYS["lesson held"] % {
+        "mean": f"{found.held.mean:+.3f}",
+        "share": f"{personal_part.KEEPS:.0%}",
+        "kept": kept["mean"],
+        "low": kept["low"],
+        "high": kept["high"],
+    }
     return [Check(LESSON, found.is_kept, found.kept.low, 0.0, said, "own", () if found.is_kept else _least(taught))]
 
 
-def no_worse(name: str, changes: Sequence[float], margin: float, said: str) -> Check:
+def _figures(found: Interval) -> dict[str, str]:
+    """An interval's figures as the sentences have them."""
+    edges = {"mean": found.mean, "low": found.low, "high": found.high}
+    return {name: f"{value:+.3f}" for name, value in edges.items()} | {"number": str(found.number)}
+
+
+def no_worse(name: str, changes: Sequence[float], margin: float) -> Check:
     """Whether the mean change is no fall beyond the margin and the noise of the changes themselves."""
     change, limit = statistics.mean(changes), -margin - CERTAINTY * statistics.standard_error(changes)
-    return Check(name, change >= limit, change, limit, f"{said.format(change=change)} (at least {limit:.3f}).")
+    said = SAYS[name] % {"change": f"{change:+.3f}", "limit": f"{limit:.3f}"}
+    return Check(name, change >= limit, change, limit, said)
 
 
 def _shown(

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from core import statistics
 from gate import reply_figures
 from training.config import Gate
@@ -28,6 +30,21 @@ COPIES = 0.2
 
 ENTROPY = 0.1
 """Least entropy of its replies over live's: a policy that is sure of everything has stopped choosing."""
+
+SAYS = {
+    "gap": gettext_noop(
+        "Its log-prob of the replies it trained on moved by %(learned)s nats per token, of others by %(other)s: "
+        "%(gap)s apart (at most %(limit)s)."
+    ),
+    "copied": gettext_noop("%(now)s of its runs of %(tokens)s tokens stand in what it was trained on (live %(live)s)."),
+    "entropy": gettext_noop("Its replies have %(now)s nats per token of entropy (live %(live)s, at least %(limit)s)."),
+    "kl to base": gettext_noop(
+        "Its replies are %(now)s nats per token from the base (live %(live)s, at most %(limit)s)."
+    ),
+    "variety": gettext_noop("%(now)s of its replies to different prompts differ (live %(live)s)."),
+    "length": gettext_noop("Its replies have %(now)s tokens (live %(live)s)."),
+}
+"""What is read, as gate.findings.SAYS."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +80,8 @@ def _gap(pairs: Pairs, trained: Sequence[float]) -> Gauge | None:
         return None
     learned, other = statistics.mean(trained), statistics.mean(others)
     gap = abs(learned - other)
-    said = (
-        f"Its log-prob of the replies it trained on moved by {learned:+.2f} nats per token, of others by {other:+.2f}: "
-        f"{gap:.2f} apart (at most {GAP:g})."
-    )
+    told = {"learned": f"{learned:+.2f}", "other": f"{other:+.2f}", "gap": f"{gap:.2f}", "limit": f"{GAP:g}"}
+    said = SAYS["gap"] % told
     return Gauge("gap", (("others", other), ("trained on", learned)), (-1, 1), said, gap, GAP, gap <= GAP)
 
 
@@ -76,7 +91,7 @@ def _copied(pairs: Pairs) -> Gauge | None:
         return None
     live, candidate = (statistics.mean([pair[f"{side}_copied"] for pair in both]) for side in (LIVE, CANDIDATE))
     limit = live + COPIES
-    said = f"{candidate:.0%} of its runs of {COPIED} tokens stand in what it was trained on (live {live:.0%})."
+    said = SAYS["copied"] % {"now": f"{candidate:.0%}", "tokens": COPIED, "live": f"{live:.0%}"}
     worst = sorted(both, key=lambda pair: pair["live_copied"] - pair["candidate_copied"])
     return Gauge(
         "copied",
@@ -96,7 +111,7 @@ def _entropy(pairs: Pairs) -> Gauge | None:
         return None
     live, candidate = (-statistics.mean([pair[f"{side}_own"] for pair in both]) for side in (LIVE, CANDIDATE))
     limit = live * ENTROPY
-    said = f"Its replies have {candidate:.2f} nats per token of entropy (live {live:.2f}, at least {limit:.2f})."
+    said = SAYS["entropy"] % {"now": f"{candidate:.2f}", "live": f"{live:.2f}", "limit": f"{limit:.2f}"}
     worst = sorted(both, key=lambda pair: -pair["candidate_own"])
     return Gauge(
         "entropy",
@@ -117,7 +132,7 @@ def _kl(pairs: Pairs, limits: Gate) -> Gauge | None:
     live, candidate = (
         statistics.mean([pair[f"{side}_own"] - pair[f"{side}_plain"] for pair in both]) for side in (LIVE, CANDIDATE)
     )
-    said = f"Its replies are {candidate:.2f} nats per token from the base (live {live:.2f}, at most {limits.kl:g})."
+    said = SAYS["kl to base"] % {"now": f"{candidate:.2f}", "live": f"{live:.2f}", "limit": f"{limits.kl:g}"}
     worst = sorted(both, key=lambda pair: pair["candidate_plain"] - pair["candidate_own"])
     within = candidate <= max(limits.kl, live)
     readings = ((LIVE, live), (CANDIDATE, candidate))
@@ -128,7 +143,7 @@ def _variety(pairs: Pairs) -> Gauge | None:
     if not pairs:
         return None
     live, candidate = (reply_figures.variety([pair[side] for pair in pairs]) for side in (LIVE, CANDIDATE))
-    said = f"{candidate:.0%} of its replies to different prompts differ (live {live:.0%})."
+    said = SAYS["variety"] % {"now": f"{candidate:.0%}", "live": f"{live:.0%}"}
     return Gauge("variety", ((LIVE, live), (CANDIDATE, candidate)), (0, 1), said, candidate)
 
 
@@ -136,7 +151,7 @@ def _length(pairs: Pairs) -> Gauge | None:
     if not pairs:
         return None
     live, candidate = (statistics.mean([pair[f"{side}_tokens"] for pair in pairs]) for side in (LIVE, CANDIDATE))
-    said = f"Its replies have {candidate:.0f} tokens (live {live:.0f})."
+    said = SAYS["length"] % {"now": f"{candidate:.0f}", "live": f"{live:.0f}"}
     return Gauge("length", ((LIVE, live), (CANDIDATE, candidate)), (0, max(live, candidate, 1.0)), said, candidate)
 
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 from core.envfile import copy_folder
 from installation.diagnosis import bubblewrap, chromium, has_gpu, postgres_programs, uses_default_model
 from installation.installers import bring, bring_uv, pip, uv
+from installation.languages import compile_languages
 from installation.places import CONSTRAINTS, DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble, run, say
 
@@ -33,6 +34,7 @@ def install(extras: set[str]) -> None:
         stamp = json.loads(STAMP.read_text()) if STAMP.exists() else {"inputs": "", "extras": []}
         have = set(stamp["extras"])
         if stamp["inputs"] == inputs and extras <= have:
+            compile_languages()
             return
         extras |= have
         make_environment()
@@ -40,6 +42,7 @@ def install(extras: set[str]) -> None:
         wanted = f"{ROOT}[{','.join(sorted(extras))}]" if extras else str(ROOT)
         bring("packages", "--constraint", CONSTRAINTS, "--editable", wanted)
         STAMP.write_text(json.dumps({"inputs": inputs, "extras": sorted(extras)}))
+        compile_languages()
 
 
 def make_environment() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from core.states import Stateful
@@ -54,8 +55,8 @@ class Vote(models.Model):
     """One judge's reading, failed ones too, raw text kept."""
 
     class Question(models.TextChoices):
-        SCORE = "score"
-        HINT = "hint"
+        SCORE = gettext_noop("score")
+        HINT = gettext_noop("hint")
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="votes")
     question = models.CharField(max_length=5, choices=Question)
@@ -109,11 +110,11 @@ class Hint(Stateful):
     """One proposed lesson of one turn, and what became of it. A turn learns from at most one of its hints."""
 
     class Status(models.TextChoices):
-        WAITING = "waiting"  # for a person
-        ACCEPTED = "accepted"  # as it was proposed
-        EDITED = "edited"  # accepted in a reviewer's words
-        MERGED = "merged"  # it says what another hint says
-        REJECTED = "rejected"
+        WAITING = gettext_noop("waiting")  # for a person
+        ACCEPTED = gettext_noop("accepted")  # as it was proposed
+        EDITED = gettext_noop("edited")  # accepted in a reviewer's words
+        MERGED = gettext_noop("merged")  # it says what another hint says
+        REJECTED = gettext_noop("rejected")
 
     MOVES: ClassVar = {
         Status.WAITING: {Status.ACCEPTED, Status.EDITED, Status.MERGED, Status.REJECTED},
@@ -126,14 +127,14 @@ class Hint(Stateful):
     class Source(models.TextChoices):
         """Where the words come from that the hint was drawn from; the least trusted of them where there are several."""
 
-        PERSON = "person"  # a correction that a person wrote beside the reply
-        SAID = "said"  # what the user's next message asks for, in the words of that message
-        USER = "user"  # the user's next message, or what they say beside the reply, read by a judge
-        ENVIRONMENT = "environment"
-        TEST = "test"
-        TOOL = "tool"
-        FILE = "file"
-        WEB = "web"
+        PERSON = gettext_noop("person")  # a correction that a person wrote beside the reply
+        SAID = gettext_noop("said")  # what the user's next message asks for, in the words of that message
+        USER = gettext_noop("user")  # the user's next message, or what they say beside the reply, read by a judge
+        ENVIRONMENT = gettext_noop("environment")
+        TEST = gettext_noop("test")
+        TOOL = gettext_noop("tool")
+        FILE = gettext_noop("file")
+        WEB = gettext_noop("web")
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="hints")
     status = models.CharField(max_length=12, choices=Status, default=Status.WAITING, db_index=True)
@@ -203,14 +204,14 @@ class Ruling(models.Model):
     """The audit log of hints and rewards: who did what, when, and why. Never changed, never deleted with its hint."""
 
     class Verb(models.TextChoices):
-        ACCEPT = "accept"
-        EDIT = "edit"
-        MERGE = "merge"
-        REJECT = "reject"
-        NEVER_LEARN = "never learn"
-        OVERTURN = "overturn"
-        UNDO = "undo"
-        POLICY = "policy"  # an acceptance policy, or a judge's, was changed
+        ACCEPT = gettext_noop("accept")
+        EDIT = gettext_noop("edit")
+        MERGE = gettext_noop("merge")
+        REJECT = gettext_noop("reject")
+        NEVER_LEARN = gettext_noop("never learn")
+        OVERTURN = gettext_noop("overturn")
+        UNDO = gettext_noop("undo")
+        POLICY = gettext_noop("policy")  # an acceptance policy, or a judge's, was changed
 
     verb = models.CharField(max_length=12, choices=Verb)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from judge.models import Judgement, Ruling
@@ -16,7 +17,7 @@ from judge.samples.sample_rows import Reason
 from training.models import Sample
 from training.provenance import taints
 
-OFF_RECORD = "its person took it off the record"
+OFF_RECORD = gettext_noop("its person took it off the record")
 """The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from checkpoints import line_policies
 from checkpoints.models import Line
@@ -24,12 +25,14 @@ def give(line: Line, fields: Mapping[str, object], *, by: User, reason: str = ""
     with transaction.atomic():
         locked = Line.objects.select_for_update().get(pk=line.pk)
         if locked.retired_at is not None:
-            raise NotPossible(f"“{locked}” is retired: nothing is approved there any more.")
+            raise NotPossible(_("“%(line)s” is retired: nothing is approved there any more.") % {"line": locked})
         if seen is not None and seen != mark(locked):
-            raise Overtaken(f"The policy of “{locked}” was changed meanwhile: look at it before you change it.")
+            raise Overtaken(
+                _("The policy of “%(line)s” was changed meanwhile: look at it before you change it.") % {"line": locked}
+            )
         before, after = locked.policy, line_policies.changed(line_policies.read(fields))
         if after == before:
-            raise NotPossible(f"That policy holds in “{locked}” already.")
+            raise NotPossible(_("That policy holds in “%(line)s” already.") % {"line": locked})
         locked.policy = after
         locked.save(update_fields=["policy"])
         ruling = Ruling.objects.create(

@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from checkpoints.models import Line
 from judge.hints.decisions import NotPossible, Overtaken
@@ -25,11 +26,13 @@ def give(line: Line, fields: Mapping[str, object], *, by: User, reason: str = ""
     with transaction.atomic():
         locked = Line.objects.select_for_update().get(pk=line.pk)
         if locked.retired_at is not None:
-            raise NotPossible(f"“{locked}” is retired: it learns no more.")
+            raise NotPossible(_("“%(line)s” is retired: it learns no more.") % {"line": locked})
         if seen is not None and seen != mark(locked):
-            raise Overtaken(f"The recipe of “{locked}” was changed meanwhile: look at it before you change it.")
+            raise Overtaken(
+                _("The recipe of “%(line)s” was changed meanwhile: look at it before you change it.") % {"line": locked}
+            )
         if dict(fields) == locked.recipe:
-            raise NotPossible(f"“{locked}” learns by that already.")
+            raise NotPossible(_("“%(line)s” learns by that already.") % {"line": locked})
         ruling = _changed(locked, fields, Ruling.Verb.POLICY, by=by, reason=reason.strip())
     line.recipe = locked.recipe
     return ruling
@@ -40,9 +43,12 @@ def undo(ruling: Ruling, *, by: User) -> Ruling:
     with transaction.atomic():
         locked = Line.objects.select_for_update().filter(pk=ruling.after.get("line")).first()
         if locked is None or "recipe" not in ruling.before:
-            raise NotPossible("This decision changed no line's recipe.")
+            raise NotPossible(_("This decision changed no line's recipe."))
         if locked.recipe != ruling.after["recipe"] or Ruling.objects.filter(undoes=ruling).exists():
-            raise Overtaken(f"The recipe of “{locked}” was changed again since: look at it before you change it back.")
+            raise Overtaken(
+                _("The recipe of “%(line)s” was changed again since: look at it before you change it back.")
+                % {"line": locked}
+            )
         return _changed(locked, ruling.before["recipe"], Ruling.Verb.UNDO, by=by, undoes=ruling)
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Session, Turn
 from core.errors import IllegalMove
@@ -24,12 +25,14 @@ from judge.votes.opinions import Silence
 from judge.votes.step_scores import StepScore
 from training.models import Sample
 
-VOID = Silence("its attempt is void: the world failed, or it was called off", Reason.UNCOUNTED.code)
-FULL = Silence("its attempt does not count: the model's window was full", Reason.UNCOUNTED.code)
-SHORT = Silence("too few attempts at its task count, and one cannot be compared with none", Reason.UNCOUNTED.code)
-NOT_PLAYED = Silence("another reply to the same request was played in its place", Reason.UNCOUNTED.code)
-EXAMINES = Silence("its task is held out: it examines, and never teaches", Reason.HELD_OUT.code)
-WORDS = Silence("what was said of a step is kept, and its score alone teaches", Reason.NOT_ASKED.code)
+VOID = Silence(gettext_noop("its attempt is void: the world failed, or it was called off"), Reason.UNCOUNTED.code)
+FULL = Silence(gettext_noop("its attempt does not count: the model's window was full"), Reason.UNCOUNTED.code)
+SHORT = Silence(
+    gettext_noop("too few attempts at its task count, and one cannot be compared with none"), Reason.UNCOUNTED.code
+)
+NOT_PLAYED = Silence(gettext_noop("another reply to the same request was played in its place"), Reason.UNCOUNTED.code)
+EXAMINES = Silence(gettext_noop("its task is held out: it examines, and never teaches"), Reason.HELD_OUT.code)
+WORDS = Silence(gettext_noop("what was said of a step is kept, and its score alone teaches"), Reason.NOT_ASKED.code)
 
 
 @dataclass(frozen=True)

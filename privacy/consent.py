@@ -16,6 +16,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from chat import sessions, turns
 from chat.models import ApiKey, Consent, Session, Turn
@@ -53,23 +55,30 @@ class TakenBack:
         """The same for the person."""
         said = []
         if self.waiting:
-            waited = "One reply that waited" if self.waiting == 1 else f"{self.waiting} replies that waited"
-            said.append(f"{waited} to be learned from {'is' if self.waiting == 1 else 'are'} out of it.")
+            waited = ngettext(
+                "One reply that waited to be learned from is out of it.",
+                "%(n)s replies that waited to be learned from are out of it.",
+                self.waiting,
+            )
+            said.append(waited % {"n": self.waiting})
         if self.learning:
-            said.append(
-                f"A run is learning from {counted(self.learning)} at this moment; nothing further follows from that."
+            learning = ngettext(
+                "A run is learning from one reply at this moment; nothing further follows from that.",
+                "A run is learning from %(n)s replies at this moment; nothing further follows from that.",
+                self.learning,
             )
+            said.append(learning % {"n": self.learning})
         if self.learned:
-            names = ", ".join(str(one) for one in self.checkpoints) or "a checkpoint that is gone"
-            said.append(
-                f"Learned already: {counted(self.learned)}, in the weights of {names} and of what was trained on from "
-                "there. Those who run this Talkback are told, and can have it learned again without."
+            names = ", ".join(str(one) for one in self.checkpoints) or _("a checkpoint that is gone")
+            learned = ngettext(
+                "Learned already: one reply, in the weights of %(names)s and of what was trained on from there. "
+                "Those who run this Talkback are told, and can have it learned again without.",
+                "Learned already: %(n)s replies, in the weights of %(names)s and of what was trained on from there. "
+                "Those who run this Talkback are told, and can have it learned again without.",
+                self.learned,
             )
+            said.append(learned % {"n": self.learned, "names": names})
         return " ".join(said)
-
-
-def counted(number: int) -> str:
-    return "one reply" if number == 1 else f"{number} replies"
 
 
 def by_default(user: User) -> bool:
@@ -108,7 +117,7 @@ def set_turn(turn: Turn, learns: bool) -> TakenBack:
     locked = turns.locked(turn)
     one = Turn.objects.filter(pk=locked.pk)
     if learns and off_record.is_refused(locked):
-        raise ReviewerSaidNo("A reviewer took this reply out of learning; a reviewer can undo that in the console.")
+        raise ReviewerSaidNo(_("A reviewer took this reply out of learning; a reviewer can undo that in the console."))
     one.update(learns=learns, withheld=not learns)
     turn.learns = locked.learns = learns
     if learns:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Model, Q
 from django.db.models.signals import post_delete, pre_delete
+from django.utils.translation import gettext_noop
 
 from chat.models import ApiKey, Session, Turn, deleting
 from checkpoints.models import Checkpoint
@@ -20,10 +21,10 @@ from privacy import membership
 from training.models import Sample
 from training.provenance import cleaning, taints
 
-FORGOTTEN = "its chat was deleted"
+FORGOTTEN = gettext_noop("its chat was deleted")
 """The mark, as drop_reason, of a sample that goes as soon as no run holds it."""
 
-WORDS_GONE = "it was taught with the words of a chat that was deleted"
+WORDS_GONE = gettext_noop("it was taught with the words of a chat that was deleted")
 """The same of a sample whose own chat is still there."""
 
 

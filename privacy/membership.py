@@ -12,6 +12,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import ApiKey, Session, Turn
 from checkpoints.lines import LineRefused
@@ -24,19 +26,20 @@ from training import runs
 from training.models import Run, Sample
 from training.provenance import taints
 
-TAKEN_BACK = "its person took back that it may teach the shared model"
+TAKEN_BACK = gettext_noop("its person took back that it may teach the shared model")
 """Why a pooled sample is stale; also the mark, as drop_reason, of one that goes as soon as no run holds it."""
 
-RETIRED = "its line was retired"
+RETIRED = gettext_noop("its line was retired")
 
 
 @transaction.atomic
 def join(line: Line, user: User) -> Member:
     """From the next reply on this line answers this person and learns from them. Raises LineRefused."""
     locked = Line.objects.select_for_update().get(pk=line.pk)
-    if locked.is_shared or locked.retired_at is not None:
-        why = "for all" if locked.is_shared else "retired"
-        raise LineRefused(f"No person is added to {locked.title}: it is {why}.")
+    if locked.is_shared:
+        raise LineRefused(_("No person is added to %(line)s: it is for all.") % {"line": locked.title})
+    if locked.retired_at is not None:
+        raise LineRefused(_("No person is added to %(line)s: it is retired.") % {"line": locked.title})
     _lock(user)
     member = Member.objects.filter(user=user).first()
     if member is not None and member.line_id == line.pk:
@@ -68,7 +71,7 @@ def retire(line: Line) -> None:
     LineRefused."""
     locked = Line.objects.select_for_update().get(pk=line.pk)
     if locked.is_shared:
-        raise LineRefused("The shared line answers everybody who has no other: it cannot be retired.")
+        raise LineRefused(_("The shared line answers everybody who has no other: it cannot be retired."))
     for member in locked.members.select_related("user"):
         leave(member.user)
     for run in locked.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
@@ -86,7 +89,9 @@ def pool(user: User, *, may: bool) -> int:
     _lock(user)
     member = Member.objects.select_for_update().filter(user=user).first()
     if member is None:
-        raise LineRefused("The shared model answers you, so what you give teaches it. Privacy says how to keep it out.")
+        raise LineRefused(
+            _("The shared model answers you, so what you give teaches it. Privacy says how to keep it out.")
+        )
     member.pools = may
     member.save(update_fields=["pools"])
     return 0 if may else _take_back(user)

@@ -8,6 +8,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
+    if (standing) keepSaved(standing, child);
     if (standing && child.matches(".turn.answering") && !(goesOn(child) && !goesOn(standing))) {
       child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
       const [said, words] = [standing, child].map((turn) => find(".reply > .prose", turn));
@@ -17,13 +18,8 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
     } else if (standing && child.matches(".turn") && saysTheSame(standing, child)) {
       child.remove(); // what is selected or opened in the one that stands is left alone
     } else if (standing && !standing.contains(event.detail.target)) {
-      const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
-      keepTyping(standing, child);
-      keepOpen(standing, child);
-      standing.replaceWith(child);
-      window.htmx.process(child);
-      shareLately(child);
-      if (at) document.getElementById(at)?.focus({ preventScroll: true });
+      if (find(":active", standing)) takeLater(child);
+      else takePlace(standing, child);
     } else if (!standing && "after" in child.dataset) {
       makeRoom(child);
     }
@@ -31,6 +27,37 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
 });
+
+function takePlace(standing, arriving) {
+  const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
+  keepTyping(standing, arriving);
+  keepOpen(standing, arriving);
+  standing.replaceWith(arriving);
+  window.htmx.process(arriving);
+  shareLately(arriving);
+  if (at) document.getElementById(at)?.focus({ preventScroll: true });
+}
+
+// A press that began on a button is a click only if that very button is still there when it ends.
+const held = new Map();
+
+function takeLater(turn) {
+  turn.remove();
+  held.set(turn.id, turn);
+}
+
+for (const end of ["pointerup", "pointercancel", "keyup"]) {
+  document.addEventListener(end, () => held.size && setTimeout(takeHeld)); // after the click
+}
+
+function takeHeld() {
+  for (const [id, turn] of held) {
+    const standing = document.getElementById(id);
+    if (standing) keepSaved(standing, turn);
+    if (standing && !saysTheSame(standing, turn)) takePlace(standing, turn);
+  }
+  held.clear();
+}
 
 // The rest of a cut reply is being written, in its own place.
 const goesOn = (turn) => turn.matches(".turn.answering[data-continued]");
@@ -121,6 +148,12 @@ document.addEventListener("htmx:oobAfterSwap", () => {
   if (refocus) document.getElementById(refocus)?.focus({ preventScroll: true });
   refocus = "";
 });
+
+// That something was kept is said until it fades, whatever is drawn again meanwhile.
+function keepSaved(standing, arriving) {
+  const [before, after] = [standing, arriving].map((turn) => find(".saved", turn));
+  if (before && after) after.textContent ||= before.textContent;
+}
 
 // A correction that a person is typing survives its turn being drawn again.
 function keepTyping(standing, arriving) {
@@ -279,7 +312,7 @@ async function fetchInto(id) {
   const place = () => find(`#${CSS.escape(id)} [data-from]`); // it may be drawn anew meanwhile
   const answer = await fetch(place().dataset.from, { headers: { "HX-Request": "true" } }).catch(() => null);
   if (isLogin({ responseURL: answer?.url })) return complain(SIGNED_OUT);
-  if (!answer?.ok) return complain("Talkback cannot be reached just now. Try again in a moment.");
+  if (!answer?.ok) return complain(gettext("Talkback cannot be reached just now. Try again in a moment."));
   const words = await answer.text();
   const at = place();
   if (!at) return;
@@ -400,7 +433,7 @@ document.addEventListener("htmx:load", (event) => {
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.successful && event.target.matches("[data-form=correction], .reasons form")) announce("Saved.");
+  if (event.detail.successful && event.target.matches("[data-form=correction], .reasons form")) announce(gettext("Saved."));
 });
 
 function announce(words) {
@@ -427,7 +460,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
     follow = true;
     keepUp();
   } else if (!successful && ![400, 403, 404, 409, 413, 422, 502, 503, 507].includes(xhr.status)) {
-    complain("Talkback cannot be reached just now. Your message is still here: send it again in a moment.");
+    complain(gettext("Talkback cannot be reached just now. Your message is still here: send it again in a moment."));
   }
 });
 
@@ -439,11 +472,11 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     complain(SIGNED_OUT);
   } else if (xhr.status === 403) {
     event.detail.shouldSwap = false;
-    complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : "This page is out of date: copy your message, reload the page, and send it again.");
+    complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : gettext("This page is out of date: copy your message, reload the page, and send it again."));
   }
 });
 
-const SIGNED_OUT = "You are signed out. Your words are still here: copy them, sign in, reload this page, and send them again.";
+const SIGNED_OUT = gettext("You are signed out. Your words are still here: copy them, sign in, reload this page, and send them again.");
 const isLogin = (xhr) => Boolean(xhr?.responseURL) && new URL(xhr.responseURL).pathname.startsWith("/login");
 
 function complain(sentence) {
@@ -556,9 +589,16 @@ document.addEventListener(
 document.addEventListener("htmx:wsClose", ({ detail }) => {
   const { code } = detail.event;
   if (code === 4401) stopFollowing(SIGNED_OUT);
-  else if (code === 4403) stopFollowing("What this page shows is gone, or no longer yours to see. Your words are still here: copy them before you leave.");
-  else document.body.classList.add("offline");
+  else if (code === 4403) stopFollowing(gettext("What this page shows is gone, or no longer yours to see. Your words are still here: copy them before you leave."));
+  else showOffline();
 });
+
+// The style sheet writes what `data-offline` says.
+function showOffline() {
+  const words = gettext("Not moving: the connection is lost, and is tried again");
+  find(".console .page-head")?.setAttribute("data-offline", words);
+  document.body.classList.add("offline");
+}
 
 // Nothing more comes to this page, and nothing is asked.
 function stopFollowing(sentence) {

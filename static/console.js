@@ -1,15 +1,22 @@
 // Pages move under the reader: ages grow here, without a swap; the focus, and what is opened, stay as they were.
 
-const SECONDS = [[36 * 3600, 86400, "days"], [90 * 60, 3600, "h"], [90, 60, "min"], [0, 1, "s"]];
+const SPANS = [
+  [36 * 3600, 86400, (n) => ngettext("%(n)s day", "%(n)s days", n)],
+  [90 * 60, 3600, () => gettext("%(n)s h")],
+  [90, 60, () => gettext("%(n)s min")],
+  [0, 1, () => gettext("%(n)s s")],
+];
 
 function span(seconds) {
-  const [, unit, name] = SECONDS.find(([least]) => seconds >= least) || SECONDS[3];
-  return `${Math.max(0, Math.round(seconds / unit))} ${name}`;
+  const [, unit, say] = SPANS.find(([least]) => seconds >= least) || SPANS[3];
+  const n = Math.max(0, Math.round(seconds / unit));
+  return fill(say(n), { n });
 }
 
 function grow() {
   for (const age of document.querySelectorAll("time[data-age]")) {
-    const text = span((Date.now() - Date.parse(age.dateTime)) / 1000) + age.dataset.age;
+    const passed = span((Date.now() - Date.parse(age.dateTime)) / 1000);
+    const text = age.dataset.age ? fill(gettext("%(span)s ago"), { span: passed }) : passed;
     if (age.textContent !== text) age.textContent = text;
   }
 }

@@ -9,12 +9,13 @@ document.addEventListener("click", async (event) => {
   const done = await copied(text);
   if ("copy" in button.dataset) {
     const name = button.dataset.name || (button.dataset.name = button.textContent);
-    button.textContent = done ? "Copied" : "Press Ctrl C";
+    button.textContent = done ? gettext("Copied") : gettext("Press Ctrl C");
     setTimeout(() => (button.textContent = name), 2000);
   } else {
     button.dataset.copied = done ? "yes" : "no";
     const announcer = document.getElementById("announcer");
-    if (announcer) announcer.textContent = done ? "Copied." : "Not copied: select the words and press Ctrl C.";
+    const said = done ? gettext("Copied.") : gettext("Not copied: select the words and press Ctrl C.");
+    if (announcer) announcer.textContent = said;
     setTimeout(() => delete button.dataset.copied, 2000);
   }
 });

@@ -152,7 +152,7 @@
     if (!button) return;
     const panel = button.closest(".panel");
     if (panel && left && panel.contains(left) && !chosen()) left.focus();
-    if (!mark(Number(button.dataset.mark)) && panel) trouble(panel, "Select some words first, here or in the reply.");
+    if (!mark(Number(button.dataset.mark)) && panel) trouble(panel, gettext("Select some words first, here or in the reply."));
   });
 
   function trouble(panel, sentence) {

@@ -31,7 +31,7 @@
       button.hidden = !isPossible;
       button.disabled = isBlocked;
       button.setAttribute("aria-pressed", String(isOn()));
-      button.title = isBlocked ? "This browser blocks notifications of this site" : "";
+      button.title = isBlocked ? gettext("This browser blocks notifications of this site") : "";
     }
   }
 

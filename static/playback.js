@@ -22,7 +22,7 @@
     links.forEach((link, n) => (n === at ? link.setAttribute("aria-current", "step") : link.removeAttribute("aria-current")));
     player.querySelector('[data-go="back"]').disabled = at === 0;
     player.querySelector('[data-go="on"]').disabled = at === steps.length - 1;
-    where.textContent = `Step ${at + 1} of ${steps.length}`;
+    where.textContent = fill(gettext("Step %(step)s of %(steps)s"), { step: at + 1, steps: steps.length });
     whole.setAttribute("aria-pressed", String(!isPlayed));
   }
 

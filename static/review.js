@@ -165,7 +165,7 @@
     document.addEventListener(failure, (event) => {
       const note = one("#complaint");
       if (!note || ANSWERS.includes(event.detail.xhr.status)) return;
-      note.textContent = "Talkback cannot be reached just now. Nothing was decided: try again in a moment.";
+      note.textContent = gettext("Talkback cannot be reached just now. Nothing was decided: try again in a moment.");
       note.hidden = false;
     });
   }

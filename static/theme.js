@@ -2,7 +2,7 @@
 "use strict";
 
 {
-  const NAMES = { system: "as the system", light: "light", dark: "dark" };
+  const NAMES = { system: () => gettext("as the system"), light: () => gettext("light"), dark: () => gettext("dark") };
   const KEY = "theme";
 
   const chosen = () => {
@@ -18,8 +18,8 @@
     if (name === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = name;
     for (const button of document.querySelectorAll("[data-theme-switch]")) {
-      button.title = `Theme: ${NAMES[name]}`;
-      button.setAttribute("aria-label", `Theme: ${NAMES[name]}. Change it`);
+      button.title = fill(gettext("Theme: %(name)s"), { name: NAMES[name]() });
+      button.setAttribute("aria-label", fill(gettext("Theme: %(name)s. Change it"), { name: NAMES[name]() }));
     }
   }
 

@@ -20,6 +20,7 @@ from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.interface import Engine
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
+from installation import languages
 from installation.diagnosis import free_port
 from tests.doubles.fake_engine import FakeEngine
 
@@ -32,6 +33,11 @@ pytest_plugins = ["tests.left_out", "tests.chromium", "tests.disks"]
 # How long an example takes is the machine's mood, and says nothing of what is claimed.
 hypothesis.settings.register_profile("talkback", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("talkback")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # once, before workers read what is compiled
+        languages.compile_languages()
 
 
 @pytest.fixture(scope="session")

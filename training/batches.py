@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import Case, Count, Exists, F, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext as _
 
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import IllegalMove, TalkbackError
 from training.agents import groups
-from training.config import PATIENCE, Recipe
+from training.config import Recipe
+from training.filling import Filling
 from training.models import Run, Sample
 
 WRITTEN = Q(rewrite_ids__isnull=False)
@@ -35,102 +36,6 @@ class NothingReady(TalkbackError):
     """There is no sample to learn from yet."""
 
     code, status = "nothing_ready", 409
-
-
-@dataclass(frozen=True)
-class Filling:
-    """The next batch of a line, as far as it is filled."""
-
-    size: int
-    """How many lessons a run claims: replies, and attempts of agents. Its last group may bring more."""
-    ready: int = 0
-    """That wait for it; where rewrites are awaited they may be more than a run claims."""
-    said: int = 0
-    """Of these, those of which a person, or a world by an attempt's outcome, said something, and not judges' votes
-    alone."""
-    rewrites: int = 0
-    """Of these, those in whose place a person wrote."""
-    awaited: int = 0
-    """How many rewrites a run waits for; 0 where no person writes."""
-    groups: tuple[int, ...] = ()
-    """The attempts of each group that waits, in turn: these are among those that are ready."""
-
-    @property
-    def attempts(self) -> int:
-        """How many of what waits are attempts of agents."""
-        return sum(self.groups)
-
-    @property
-    def taken(self) -> int:
-        """How many a run would claim now: replies first, then whole groups."""
-        replies = min(self.ready - self.attempts, self.size)
-        waiting = [groups.Waiting(at, count) for at, count in enumerate(self.groups)]
-        return replies + sum(one.attempts for one in groups.first(waiting, self.size - replies))
-
-    @property
-    def unwritten(self) -> int:
-        """Rewrites that are still awaited: none where people said something of a whole batch."""
-        return max(0, self.awaited - self.rewrites) if self.said < self.size else 0
-
-    @property
-    def most(self) -> int:
-        """How many samples a run begins with, whatever they are."""
-        return self.size * PATIENCE if self.unwritten else self.size
-
-    @property
-    def wanting(self) -> int:
-        """How many more samples a run begins with, whatever they are; 0: it is full."""
-        return max(0, self.most - self.ready)
-
-    @property
-    def sooner(self) -> int:
-        """How many more it begins with where `unwritten` of them are rewrites."""
-        return max(self.size - self.ready, self.unwritten, 0)
-
-    @property
-    def sentence(self) -> str:
-        """How many lessons wait and when training starts: the one sentence for it on every page, in every command and
-        every answer. "now" is the word that a page may make a button of.
-
-        >>> Filling(16, ready=9).sentence, Filling(16).sentence
-        ('9 of 16 lessons. Training starts at 16, or now.', '0 of 16 lessons. Training starts at 16.')
-        >>> Filling(16, ready=18).sentence
-        '16 of 16 lessons, and 2 more after them. Training can start now.'
-        >>> Filling(16, ready=13, groups=(8, 4)).sentence
-        '13 of 16 lessons; 12 of these are attempts. Training starts at 16, or now.'
-        >>> Filling(16, ready=24, groups=(6, 6, 6, 6)).sentence  # whole groups
-        '18 of 16 lessons, and 6 more after them; 24 of these are attempts. Training can start now.'
-        """
-        if self.ready >= self.size:
-            return f"{self.lessons} Training can start now."
-        return f"{self.lessons} Training starts at {self.size}{', or now' if self.ready else ''}."
-
-    @property
-    def lessons(self) -> str:
-        """How many lessons wait for the next training: the first half of the sentence."""
-        taken = self.taken
-        more = f", and {self.ready - taken} more after them" if self.ready > taken else ""
-        played = f"; {self.attempts} of these are attempts" if self.groups else ""
-        return f"{taken} of {self.size} lessons{more}{played}."
-
-    @property
-    def why_it_waits(self) -> str:
-        """Why training does not start by itself although there are enough lessons, in one line; empty where it does.
-
-        >>> Filling(size=16, ready=20, said=3, rewrites=3, awaited=4).why_it_waits
-        'The recipe waits for 1 more rewrite, for 13 more lessons from people, or for 76 more of any kind.'
-        """
-        if self.ready < self.size or not self.wanting:
-            return ""
-        rewrites = f"{self.unwritten} more {'rewrite' if self.unwritten == 1 else 'rewrites'}"
-        said = self.size - self.said
-        lessons = f"{said} more {'lesson' if said == 1 else 'lessons'} from people"
-        return f"The recipe waits for {rewrites}, for {lessons}, or for {self.wanting} more of any kind."
-
-    @property
-    def full_sentence(self) -> str:
-        """The sentence, and why training waits where it does."""
-        return f"{self.sentence} {self.why_it_waits}".rstrip()
 
 
 def ready(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
@@ -271,14 +176,16 @@ def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
     drop_stale(recipe, line)
     try:
         with transaction.atomic():
-            _, locked = _lock_batch(ready(recipe, line), recipe, line)
+            locked = _lock_batch(ready(recipe, line), recipe, line)[1]
             replies = locked[: recipe.batch_size]
-            steps, _ = groups.lock(groups.ready(recipe, line), recipe.batch_size - len(replies))
+            steps = groups.lock(groups.ready(recipe, line), recipe.batch_size - len(replies))[0]
             if replies or steps:
                 return _claim([*replies, *steps], recipe, line, asked=True)
     except IllegalMove:  # another process was quicker with all there is
         pass
-    raise NothingReady("There is no lesson yet: give a thumb or a correction to a reply, and wait until it is judged.")
+    raise NothingReady(
+        _("There is no lesson yet: give a thumb or a correction to a reply, and wait until it is judged.")
+    )
 
 
 def release(run: Run) -> None:

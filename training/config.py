@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal, Self
 
+from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
@@ -233,12 +234,12 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _teaches_something(self) -> Self:
         if self.w_rl == self.w_opd == self.w_sft == 0:
-            raise ValueError("w_rl, w_opd and w_sft are all 0: nothing would be learned")
+            raise ValueError(_("w_rl, w_opd and w_sft are all 0: nothing would be learned"))
         if self.base_bits == 4 and self.weights == "full":
-            raise ValueError("base_bits 4 needs weights lora: only a frozen base can be held in 4 bits")
+            raise ValueError(_("base_bits 4 needs weights lora: only a frozen base can be held in 4 bits"))
         if self.rehearsal and self.distillation == "token":
             raise ValueError(
-                "rehearsal holds the policy to the base's distributions: it needs distillation topk or vocabulary"
+                _("rehearsal holds the policy to the base's distributions: it needs distillation topk or vocabulary")
             )
         return self
 
@@ -308,7 +309,7 @@ def preset(name: str, weights: str | None = None) -> Recipe:
 def _published(name: str, weights: str | None) -> Recipe:
     if name not in published():
         every = ", ".join(sorted([*PRESETS, *published()]))
-        raise RecipeInvalid(f"There is no preset {name!r}; there are {every}.")
+        raise RecipeInvalid(_("There is no preset %(name)r; there are %(every)s.") % {"name": name, "every": every})
     recipe = read(published()[name].recipe)
     if weights in (None, recipe.weights):
         return recipe
@@ -321,11 +322,10 @@ def read(text: str | Mapping[str, object]) -> Recipe:
     try:
         fields = dict(json.loads(text) if isinstance(text, str) else text)
     except (json.JSONDecodeError, TypeError, ValueError) as error:
-        raise RecipeInvalid(f"The recipe is not a JSON object: {error}.") from error
+        raise RecipeInvalid(_("The recipe is not a JSON object: %(why)s.") % {"why": error}) from error
     if gone := ", ".join(name for name in knobs(fields) if name in REMOVED):
-        raise RecipeInvalid(
-            f"The recipe names knobs that are gone: {gone}. Delete them: each is fixed, as in the presets."
-        )
+        said = _("The recipe names knobs that are gone: %(knobs)s. Delete them: each is fixed, as in the presets.")
+        raise RecipeInvalid(said % {"knobs": gone})
     weights = fields.get("weights")
     start = preset(str(fields.pop("preset", "embedded")), None if weights is None else str(weights))
     if "rehearsal" not in fields and fields.get("distillation") == "token":
@@ -337,7 +337,8 @@ def read(text: str | Mapping[str, object]) -> Recipe:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "recipe"
-        raise RecipeInvalid(f"The recipe's {where} cannot be used: {first['msg']}.") from error
+        said = _("The recipe's %(where)s cannot be used: %(why)s.")
+        raise RecipeInvalid(said % {"where": where, "why": first["msg"]}) from error
 
 
 def stored(recipe: Mapping[str, object]) -> Recipe:

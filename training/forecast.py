@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from checkpoints.models import SHARED, Checkpoint
 from core import stores
@@ -77,23 +79,31 @@ class Forecast:
     @property
     def sentence(self) -> str:
         """All of it, in words."""
-        taught = "lesson" if self.samples == 1 else "lessons"
-        rounds = "update" if self.updates == 1 else "updates"
         parts = [
-            f"{self.samples} {taught}, {self.updates} {rounds}, {self.response_tokens} tokens of replies after "
-            f"{self.prompt_tokens} of prompts.",
-            "How long it takes here shows with the first run."
-            if self.minutes is None
-            else f"About {self.minutes:.0f} min, as earlier runs went."
-            if self.minutes >= 1
-            else "Less than a minute, as earlier runs went.",
-        ]
+            _("%(lessons)s, %(updates)s, %(replies)s tokens of replies after %(prompts)s of prompts.") % {
+                "lessons": ngettext("%(n)s lesson", "%(n)s lessons", self.samples) % {"n": self.samples},
+                "updates": ngettext("%(n)s update", "%(n)s updates", self.updates) % {"n": self.updates},
+                "replies": self.response_tokens,
+                "prompts": self.prompt_tokens,
+            },
+            self._time,
+        ]  # fmt: skip
         if self.memory_mib is not None:
-            parts.append(f"Memory {self.memory_mib / 1024:.1f} GiB, as the last run's peak.")
-        parts.append(f"Disk {self.disk_mib:.0f} MiB of {self.free_mib / 1024:.0f} GiB that it may take.")
+            memory = _("Memory %(gib)s GiB, as the last run's peak.")
+            parts.append(memory % {"gib": f"{self.memory_mib / 1024:.1f}"})
+        disk = _("Disk %(mib)s MiB of %(gib)s GiB that it may take.")
+        parts.append(disk % {"mib": f"{self.disk_mib:.0f}", "gib": f"{self.free_mib / 1024:.0f}"})
         if not self.fits_disk:
-            parts.append("That is not enough: make room first.")
+            parts.append(_("That is not enough: make room first."))
         return " ".join(parts)
+
+    @property
+    def _time(self) -> str:
+        if self.minutes is None:
+            return _("How long it takes here shows with the first run.")
+        if self.minutes < 1:
+            return _("Less than a minute, as earlier runs went.")
+        return _("About %(n)s min, as earlier runs went.") % {"n": f"{self.minutes:.0f}"}
 
 
 def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
@@ -101,7 +111,7 @@ def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     replies = batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size]
     waiting = lengths([*replies, *groups.claimable(recipe, line, recipe.batch_size - len(replies))])
     if not waiting:
-        raise batches.NothingReady("There is no lesson yet, so there is nothing to estimate.")
+        raise batches.NothingReady(_("There is no lesson yet, so there is nothing to estimate."))
     return forecast(recipe, waiting, line)
 
 
@@ -113,7 +123,7 @@ def of_full_batch(recipe: Recipe, line: str = SHARED) -> Forecast:
         last = Run.objects.filter(line=line, status=Run.Status.FINISHED).order_by("-pk").first()
         waiting = [one for one in lengths(batches.learned(last)[:MOST_LOOKED_AT]) if one.response] if last else []
     if not waiting:
-        raise batches.NothingReady("There is no lesson yet, so there is nothing to estimate.")
+        raise batches.NothingReady(_("There is no lesson yet, so there is nothing to estimate."))
     return forecast(recipe, [waiting[place % len(waiting)] for place in range(recipe.batch_size)], line)
 
 
@@ -160,7 +170,7 @@ def lengths(samples: Iterable[Sample]) -> list[Lengths]:
 
 
 def _of_attempt(steps: Sequence[Sample]) -> Lengths:
-    rows, _ = merged_rows.chains([comparison.step_of(one, None) for one in steps])
+    rows, _apart = merged_rows.chains([comparison.step_of(one, None) for one in steps])
     said = sum(len(one.response_ids) for one in steps)
     return Lengths(
         sum(len(row[-1].prompt_ids) + len(row[-1].response_ids) for row in rows) - said, said, steps=len(steps)

@@ -19,7 +19,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
+from django.utils import dateformat, timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from chat import quiet
 from chat.models import Turn
@@ -29,6 +31,9 @@ from core.errors import TalkbackError
 from training.models import Pause, Run
 
 DAY_MIN = 24 * 60
+
+HERE = "\0"
+"""Where a sentence has its time."""
 
 
 class HoursInvalid(TalkbackError):
@@ -113,7 +118,12 @@ class Wait:
         >>> Wait("it may run from 22:00", None).sentence(12)
         'Training waits: it may run from 22:00. 12 lessons are ready.'
         """
-        return f"Training waits: {self.why}. {ready} {'lesson is' if ready == 1 else 'lessons are'} ready."
+        said = ngettext(
+            "Training waits: %(why)s. %(n)s lesson is ready.",
+            "Training waits: %(why)s. %(n)s lessons are ready.",
+            ready,
+        )
+        return said % {"why": self.why, "n": ready}
 
 
 def parse(text: str) -> tuple[Range, ...]:
@@ -126,13 +136,16 @@ def parse(text: str) -> tuple[Range, ...]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         found = re.fullmatch(r"(\d{1,2}):(\d{2})\s*[-–]\s*(\d{1,2}):(\d{2})", part)
         if not found:
-            raise HoursInvalid(f"LEARN_HOURS holds {part!r}: a range of hours looks like 22:00-07:00.")
+            raise HoursInvalid(
+                _("LEARN_HOURS holds %(part)r: a range of hours looks like 22:00-07:00.") % {"part": part}
+            )
         h1, m1, h2, m2 = map(int, found.groups())
         start, end = h1 * 60 + m1, h2 * 60 + m2
         if m1 > 59 or m2 > 59 or start >= DAY_MIN or end > DAY_MIN:
-            raise HoursInvalid(f"LEARN_HOURS holds {part!r}: a day goes from 00:00 to 24:00.")
+            raise HoursInvalid(_("LEARN_HOURS holds %(part)r: a day goes from 00:00 to 24:00.") % {"part": part})
         if start == end:
-            raise HoursInvalid(f"LEARN_HOURS holds {part!r}, which is no time at all: leave it empty for any time.")
+            said = _("LEARN_HOURS holds %(part)r, which is no time at all: leave it empty for any time.")
+            raise HoursInvalid(said % {"part": part})
         ranges.append(Range(start, end))
     return tuple(ranges)
 
@@ -141,48 +154,55 @@ def rules() -> Rules:
     """What this installation's settings say. Raises HoursInvalid."""
     return Rules(
         parse(settings.LEARN_HOURS),
-        _number("LEARN_IDLE_S", settings.LEARN_IDLE_S, "seconds"),
-        _number("LEARN_BUDGET_MIN", settings.LEARN_BUDGET_MIN, "minutes"),
+        _number(
+            settings.LEARN_IDLE_S, gettext_noop("LEARN_IDLE_S is %(said)r: it takes a number of seconds, 0 for none.")
+        ),
+        _number(
+            settings.LEARN_BUDGET_MIN,
+            gettext_noop("LEARN_BUDGET_MIN is %(said)r: it takes a number of minutes, 0 for none."),
+        ),
     )
 
 
-def _number(name: str, said: Any, unit: str) -> float:
+def _number(said: Any, refusal: str) -> float:
     try:
         value = float(said or 0)
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise HoursInvalid(f"{name} is {said!r}: it takes a number of {unit}, 0 for none.")
+        raise HoursInvalid(_(refusal) % {"said": said})
     return value
 
 
 def wait(rules: Rules, known: Known, *, exempt: bool = False) -> Wait | None:
     """Why nothing begins now; None when it may. `exempt` is what only a pause or the disk holds back."""
     if known.short_mib:
-        return Wait(f"the disk has {known.short_mib} MiB less free than what is kept for chat. Make room there", None)
-    held: list[tuple[str, datetime]] = []  # why, up to the time that is told; and when that ends
+        short = _("the disk has %(mib)s MiB less free than what is kept for chat. Make room there")
+        return Wait(short % {"mib": known.short_mib}, None)
+    held: list[tuple[str, datetime]] = []  # why, with a place for the time that is told; and when that ends
     if known.pause is not None:
         said = _paused(known.pause)
         if known.pause.until is None:
-            return Wait(f"{said} until a person resumes it", None)
-        held.append((f"{said}. It goes on at ", known.pause.until))
+            return Wait(_("%(paused)s until a person resumes it") % {"paused": said}, None)
+        held.append((_("%(paused)s. It goes on at %(clock)s") % {"paused": said, "clock": HERE}, known.pause.until))
     if not exempt:
         if rules.budget_min and known.spent_min >= rules.budget_min:
-            said = f"the {rules.budget_min:g} minutes of today are used up. It goes on at "
-            held.append((said, _midnight(known.at + timedelta(days=1))))
+            spent = _("the %(minutes)s minutes of today are used up. It goes on at %(clock)s")
+            spent %= {"minutes": f"{rules.budget_min:g}", "clock": HERE}
+            held.append((spent, _midnight(known.at + timedelta(days=1))))
         if not rules.open_at(known.at):
-            held.append(("it may run from ", rules.opens(known.at)))
+            held.append((_("it may run from %(clock)s") % {"clock": HERE}, rules.opens(known.at)))
         if rules.idle_s and known.chatted_at is not None:
             quiet_at = known.chatted_at.astimezone(UTC) + timedelta(seconds=rules.idle_s)
             if quiet_at > known.at.astimezone(UTC):
-                said = f"a person is chatting. It goes on after {_span(rules.idle_s)} of quiet, not before "
-                held.append((said, quiet_at))
+                chat = _("a person is chatting. It goes on after %(quiet)s of quiet, not before %(clock)s")
+                held.append((chat % {"quiet": _span(rules.idle_s), "clock": HERE}, quiet_at))
     if not held:
         return None
-    until = max(end.astimezone(UTC) for _, end in held).astimezone(known.at.tzinfo)
+    until = max(end.astimezone(UTC) for _why, end in held).astimezone(known.at.tzinfo)
     if not exempt:
         until = rules.opens(until)
-    return Wait(held[0][0] + clock(until, known.at), until)
+    return Wait(held[0][0].replace(HERE, clock(until, known.at)), until)
 
 
 def clock(moment: datetime, now: datetime) -> str:
@@ -195,7 +215,7 @@ def clock(moment: datetime, now: datetime) -> str:
     local = moment.astimezone(now.tzinfo)
     if local - now < timedelta(days=1):
         return f"{local:%H:%M}"
-    return f"{local:%H:%M} on {local:%A} {local.day} {local:%B}"
+    return _("%(time)s on %(day)s") % {"time": f"{local:%H:%M}", "day": dateformat.format(local, "l j F")}
 
 
 def minutes_of_day(spans: Iterable[tuple[datetime, datetime]], now: datetime) -> float:
@@ -237,7 +257,7 @@ def _span(seconds: float) -> str:
 
 
 def _paused(pause: Pause) -> str:
-    said = f"paused by {pause.by.get_username()}" if pause.by is not None else "paused"
+    said = _("paused by %(person)s") % {"person": pause.by.get_username()} if pause.by is not None else _("paused")
     reason = pause.reason.strip().rstrip(".")
     return f"{said} ({reason})" if reason else said
 
@@ -299,7 +319,7 @@ def pause(*, by: User | None = None, reason: str = "", until: datetime | None = 
     Raises HoursInvalid when `until` is over already.
     """
     if until is not None and until <= timezone.now():
-        raise HoursInvalid("A pause ends in the future: give a later time, or none.")
+        raise HoursInvalid(_("A pause ends in the future: give a later time, or none."))
     resume()
     return Pause.objects.create(by=by, reason=reason[:200], until=until)
 

@@ -129,7 +129,7 @@ def send_to_wandb(run: Run) -> None:
     told = wandb.init(
         project=os.environ.get("WANDB_PROJECT", PROJECT),
         id=f"{settings.MODEL_NAME}-run-{run.pk}-{run.created_at:%Y%m%d%H%M%S}",
-        name=str(run),
+        name=f"run {run.pk}",
         config=run.recipe,
         dir=str(Path(settings.DATA_DIR) / "journals"),
         resume="allow",

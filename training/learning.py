@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext_noop
+
 from core.stops import Stopped
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example
@@ -33,7 +35,7 @@ log = logging.getLogger(__name__)
 PROBE_TOKENS = 64
 """Length of the reply that proves a swap."""
 
-NOT_MEASURED = "not measured: no sample was served by the weights it starts from"
+NOT_MEASURED = gettext_noop("not measured: no sample was served by the weights it starts from")
 """What a run says of the gap between engine and learner where there is none to say."""
 
 ALPHA = 2
@@ -145,11 +147,15 @@ def score_with_frozen_models(learner: Learner, job: Job, ledger: Listener) -> li
     if not rewritten and not any(
         any(sample.example.mask or [1.0]) for sample in samples if sample.example.kind == "turn"
     ):
-        raise NothingLearned("The gradient is zero everywhere: these samples have no token to learn from.")
+        raise NothingLearned(
+            gettext_noop("The gradient is zero everywhere: these samples have no token to learn from.")
+        )
     if taught and all(sample.teacher_distance < SAME for sample in taught):
-        raise NothingLearned("The teacher says exactly what the student says everywhere: the hints change nothing.")
+        raise NothingLearned(
+            gettext_noop("The teacher says exactly what the student says everywhere: the hints change nothing.")
+        )
     if any(not math.isfinite(sample.teacher_distance) for sample in taught):
-        raise NothingLearned("A teacher's log-prob is not a number: nothing was learned.")
+        raise NothingLearned(gettext_noop("A teacher's log-prob is not a number: nothing was learned."))
     return samples
 
 
@@ -263,7 +269,9 @@ def probed(learner: Learner, pairs: Iterable[tuple[list[int], list[int]]]) -> di
         base = learner.score(prompt, response, adapter=False)
         change = sum(abs(a - b) for a, b in zip(logprobs, base, strict=True)) / len(base)
         if not math.isfinite(change):
-            raise NothingLearned("The new weights give log-probs that are not numbers: they were thrown away.")
+            raise NothingLearned(
+                gettext_noop("The new weights give log-probs that are not numbers: they were thrown away.")
+            )
         if change > best[0]:
             best = (
                 change,
@@ -276,7 +284,7 @@ def probed(learner: Learner, pairs: Iterable[tuple[list[int], list[int]]]) -> di
                 },
             )
     if best[0] < SAME:
-        raise NothingLearned("The new weights answer exactly as the base does: the update had no effect.")
+        raise NothingLearned(gettext_noop("The new weights answer exactly as the base does: the update had no effect."))
     return best[1]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from checkpoints.models import SHARED, Line
 from core.textfiles import read_text
@@ -39,7 +40,7 @@ def usable(fields: str | Mapping[str, object]) -> Recipe:
     another, which only adapters can, and a learner elsewhere has bounds of its own. Raises RecipeInvalid."""
     recipe = config.read(fields)
     if recipe.weights == "full":
-        raise RecipeInvalid("A line's weights cannot be full: only adapters go live. Set weights to lora.")
+        raise RecipeInvalid(_("A line's weights cannot be full: only adapters go live. Set weights to lora."))
     if outside.is_outside():
         outside.check(recipe)
     return recipe
@@ -74,12 +75,15 @@ def current() -> Recipe:
     try:
         text = read_text(settings.RECIPE)
     except OSError as error:
-        raise RecipeInvalid(f"RECIPE names {settings.RECIPE}, which cannot be read: {error.strerror}.") from error
+        said = _("RECIPE names %(file)s, which cannot be read: %(why)s.")
+        raise RecipeInvalid(said % {"file": settings.RECIPE, "why": error.strerror}) from error
     recipe = config.read(text)
     if recipe.weights == "full" and not settings.SPARE_ENGINE_URL:
         raise RecipeInvalid(
-            "The recipe's weights can be full only with a second engine, which answers for the base and for candidates "
-            "while full weights are live: set SPARE_ENGINE_URL, or set weights to lora."
+            _(
+                "The recipe's weights can be full only with a second engine, which answers for the base and for "
+                "candidates while full weights are live: set SPARE_ENGINE_URL, or set weights to lora."
+            )
         )
     if outside.is_outside():
         outside.check(recipe)

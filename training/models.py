@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.states import Stateful
@@ -70,7 +71,7 @@ class Run(Stateful):
         ordering = ("-pk",)
 
     def __str__(self) -> str:
-        return f"run {self.pk}"
+        return _("run %(n)s") % {"n": self.pk}
 
     @staticmethod
     def that_made(checkpoint: Checkpoint) -> Run | None:
@@ -152,7 +153,7 @@ class Sample(Stateful):
         )
 
     def __str__(self) -> str:
-        return f"sample {self.pk}"
+        return _("sample %(n)s") % {"n": self.pk}
 
     @property
     def has_teacher(self) -> bool:

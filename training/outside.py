@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from training.config import Recipe, RecipeInvalid
 
@@ -24,13 +25,16 @@ def is_outside() -> bool:
 def check(recipe: Recipe) -> None:
     """Raises RecipeInvalid, with what to change, for a recipe that Tinker could only do approximately."""
     if recipe.weights == "full":
-        raise RecipeInvalid("Tinker trains adapters only: set the recipe's weights to lora.")
+        raise RecipeInvalid(_("Tinker trains adapters only: set the recipe's weights to lora."))
     if recipe.base_bits == 4:
-        raise RecipeInvalid("Tinker chooses what its bases are held in: set the recipe's base_bits to 16.")
+        raise RecipeInvalid(_("Tinker chooses what its bases are held in: set the recipe's base_bits to 16."))
     if recipe.distillation != "token":
         raise RecipeInvalid(
-            f"Tinker gives log-probs of chosen tokens, not of a {recipe.distillation} distribution: set the recipe's "
-            "distillation to token."
+            _(
+                "Tinker gives log-probs of chosen tokens, not of a %(distillation)s distribution: set the recipe's "
+                "distillation to token."
+            )
+            % {"distillation": recipe.distillation}
         )
 
 

@@ -27,6 +27,8 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from checkpoints import checksums
 from checkpoints.models import Checkpoint
@@ -163,7 +165,7 @@ class Ledger:
         if not mine.update(**said, heartbeat_at=timezone.now()):
             raise Lost(f"{self.run} was given to another worker after a silence.")
         if mine.filter(cancel_asked=True).exists():
-            raise Cancelled("Stopped by a person before it had changed anything.")
+            raise Cancelled(gettext_noop("Stopped by a person before it had changed anything."))
 
     def keep(self, figures: dict[str, Any]) -> None:
         """Add an update's figures to the run; they are written with the next beat. An update that is done again, by
@@ -237,9 +239,10 @@ def cancel(run: Run) -> None:
     """Stop a run: at once when it is queued, at its next sample when it is running. IllegalMove when it is over."""
     run = Run.objects.select_for_update().get(pk=run.pk)
     if run.status == Run.Status.QUEUED:
-        fail(run, "Stopped by a person before it began.")
+        fail(run, gettext_noop("Stopped by a person before it began."))
     elif not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).update(cancel_asked=True):
-        raise IllegalMove(f"{run} is {run.status}: there is nothing to stop.")
+        said = _("%(run)s is %(status)s: there is nothing to stop.")
+        raise IllegalMove(said % {"run": run, "status": _(run.status)})
 
 
 @transaction.atomic
@@ -546,5 +549,5 @@ def _sentence(failure: Exception) -> str:
     if isinstance(failure, OperationalError | InterfaceError):
         return f"The database did not answer for {DATABASE_PATIENCE_S} s: {failure}"
     if isinstance(failure, MemoryError) or "out of memory" in str(failure).lower():
-        return "The learner ran out of memory: lower micro_batch or batch_size in the recipe."
+        return gettext_noop("The learner ran out of memory: lower micro_batch or batch_size in the recipe.")
     return f"{type(failure).__name__}: {failure}"

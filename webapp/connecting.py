@@ -7,6 +7,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 PLACEHOLDER = "YOUR_API_KEY"
 """Stands for a key whose secret is no longer known: it was shown when it was made, and only then."""
 
@@ -55,12 +57,12 @@ class Block:
 
 def blocks(place: Place) -> list[Block]:
     return [
-        Block("openclaw", "OpenClaw", "Into ~/.openclaw/openclaw.json", json.dumps(openclaw(place), indent=2)),
-        Block("environment", "Environment", "In the shell that starts an OpenAI client", environment(place)),
-        Block("curl", "curl", "In any shell", curl(place)),
-        Block("python", "Python", "After pip install openai", python(place)),
-        Block("javascript", "JavaScript", "After npm install openai", javascript(place)),
-        Block("anthropic", "Anthropic", "In the shell that starts an Anthropic client", anthropic(place)),
+        Block("openclaw", "OpenClaw", _("Into ~/.openclaw/openclaw.json"), json.dumps(openclaw(place), indent=2)),
+        Block("environment", _("Environment"), _("In the shell that starts an OpenAI client"), environment(place)),
+        Block("curl", "curl", _("In any shell"), curl(place)),
+        Block("python", "Python", _("After pip install openai"), python(place)),
+        Block("javascript", "JavaScript", _("After npm install openai"), javascript(place)),
+        Block("anthropic", "Anthropic", _("In the shell that starts an Anthropic client"), anthropic(place)),
     ]
 
 

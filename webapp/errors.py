@@ -16,6 +16,7 @@ from django.core.exceptions import DisallowedHost, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
@@ -203,34 +204,36 @@ def page(request: HttpRequest, status: int, sentence: str, kind: type[TalkbackEr
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
-        return page(request, 413, "That is larger than 8 MB. Send less at once.")
+        return page(request, 413, _("That is larger than 8 MB. Send less at once."))
     if isinstance(exception, DisallowedHost):
-        sentence = "This server does not go by that name: ALLOWED_HOSTS in its settings must have it."
+        sentence = _("This server does not go by that name: ALLOWED_HOSTS in its settings must have it.")
         return page(request, 400, sentence, HostUnknown)
-    return page(request, 400, "This request could not be understood.")
+    return page(request, 400, _("This request could not be understood."))
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None, reason: str = "") -> HttpResponse:
     if reason and not request.user.is_authenticated:  # the check against forged forms, after a sign-out elsewhere
-        response = page(request, 403, "You are signed out. Go back to copy what you wrote, sign in, and send it again.")
+        response = page(
+            request, 403, _("You are signed out. Go back to copy what you wrote, sign in, and send it again.")
+        )
         response.headers["X-Signed-Out"] = "1"  # for the page's script, which keeps the words
         return response
     if reason:
-        return page(request, 403, "This page is out of date: go back, reload it, and try again.")
-    return page(request, 403, str(exception) if isinstance(exception, NotAllowed) else "You may not do this here.")
+        return page(request, 403, _("This page is out of date: go back, reload it, and try again."))
+    return page(request, 403, str(exception) if isinstance(exception, NotAllowed) else _("You may not do this here."))
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     if is_programs(request):
         return answer(request, NotFound(guide(request)))
-    return page(request, 404, "There is nothing here, or it is not yours to see.")
+    return page(request, 404, _("There is nothing here, or it is not yours to see."))
 
 
 def broken(request: HttpRequest) -> HttpResponse:
     error = sys.exception() if sys.version_info >= (3, 12) else sys.exc_info()[1]
     if error is not None and (failure := stores.name_failure(error)) is not None:
         return told(request, failure)
-    return page(request, 500, "Something went wrong here. It was logged; nothing you sent before is lost.")
+    return page(request, 500, _("Something went wrong here. It was logged; nothing you sent before is lost."))
 
 
 def told(request: HttpRequest, failure: TalkbackError) -> HttpResponse:

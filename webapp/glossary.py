@@ -1,14 +1,19 @@
-"""Read the glossary of the docs: one source for its page in the product and for the "?" beside a term."""
+"""Read the glossary of the docs: one source for its page in the product and for the "?" beside a term.
+
+It is kept in English; each heading, title and meaning is a message, which is translated where it is shown.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
+from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "glossary.md"
@@ -20,14 +25,32 @@ FOR_WRITERS = re.compile(r"\s+(?:Not \*|Not\s+\*|Code:).*$")
 
 @dataclass(frozen=True)
 class Term:
-    """One entry: its names, the first of which it is known by, and what it means as HTML."""
+    """One entry: its names, the first of which it is known by, and what it means in Markdown."""
 
     names: tuple[str, ...]
-    meaning: SafeString
+    text: str
 
     @property
     def title(self) -> str:
-        return ", ".join(self.names)
+        """All its names, in the reader's language."""
+        return gettext(", ".join(self.names))
+
+    @property
+    def meaning(self) -> SafeString:
+        """What it means, in the reader's language, as HTML."""
+        return html(gettext(self.text))
+
+    def called(self, name: str) -> str:
+        """One of its names, in the reader's language; all of them where a translation has more or fewer.
+
+        >>> Term(("poll", "quorum"), "").called("Quorum")
+        'Quorum'
+        """
+        at = [one.lower() for one in self.names].index(name.lower())
+        told = self.title.split(", ")
+        if len(told) != len(self.names):
+            return self.title
+        return name if told[at] == self.names[at] else told[at]
 
     @property
     def slug(self) -> str:
@@ -39,8 +62,13 @@ class Term:
 class Part:
     """A heading of the glossary with its entries."""
 
-    title: str
+    heading: str
     terms: tuple[Term, ...]
+
+    @property
+    def title(self) -> str:
+        """The heading, in the reader's language."""
+        return gettext(self.heading)
 
 
 def read(text: str) -> list[Part]:
@@ -50,7 +78,6 @@ def read(text: str) -> list[Part]:
     >>> part.title, part.terms[0].names, part.terms[0].meaning
     ('Judging', ('poll', 'quorum'), 'the votes of one turn.')
     """
-    markdown = MarkdownIt("commonmark", {"html": False})
     joined = re.sub(r"\n {2}(?=\S)", " ", text)
     parts = []
     for section in joined.split("\n## ")[1:]:
@@ -58,11 +85,17 @@ def read(text: str) -> list[Part]:
         terms = []
         for found in ENTRY.finditer(rest):
             meaning = FOR_WRITERS.sub("", found["text"])
-            html = markdown.renderInline(meaning)
             names = tuple(name.strip() for name in found["names"].split(","))
-            terms.append(Term(names, mark_safe(html)))  # noqa: S308 - our own page, and markdown-it writes no raw HTML
+            terms.append(Term(names, meaning))
         parts.append(Part(title, tuple(terms)))
     return parts
+
+
+@lru_cache(maxsize=1024)
+def html(text: str) -> SafeString:
+    """One line of Markdown."""
+    written = MarkdownIt("commonmark", {"html": False}).renderInline(text)
+    return mark_safe(written)  # noqa: S308 - our own page and catalogues, and markdown-it writes no raw HTML
 
 
 @cache
@@ -75,3 +108,12 @@ def parts() -> list[Part]:
 def terms() -> dict[str, Term]:
     """Each entry by each of its names, in lower case."""
     return {name.lower(): term for part in parts() for term in part.terms for name in term.names}
+
+
+def messages() -> Iterator[str]:
+    """All that is translated: each part's heading, each entry's title and its meaning in Markdown."""
+    for part in parts():
+        yield part.heading
+        for term in part.terms:
+            yield ", ".join(term.names)
+            yield term.text

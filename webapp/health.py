@@ -7,8 +7,9 @@ import logging
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import redis
 from asgiref.sync import sync_to_async
@@ -16,6 +17,9 @@ from django.conf import settings
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
+from django.utils import translation
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 from django.views.decorators.cache import never_cache
 
 from core import stores
@@ -29,7 +33,7 @@ TIMEOUT_S = 2.0
 FRESH_S = 1.0
 """How long one look serves everybody who asks."""
 
-NAMES = ("database", "disk", "redis", "engine", "judge worker", "learn worker")
+NAMES = (_("database"), _("disk"), _("redis"), _("engine"), _("judge worker"), _("learn worker"))
 
 LOCK_S = 1.0
 """How long the try to write waits for the process that has SQLite locked."""
@@ -40,7 +44,15 @@ class Check:
     """One thing that must answer. The sentence says what to do when it does not."""
 
     ok: bool
-    sentence: str = ""
+    words: str = ""
+    """In English: one look is kept for readers of all languages."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """What stands in the words by name."""
+
+    @property
+    def sentence(self) -> str:
+        """In the reader's language."""
+        return gettext(self.words) % self.values
 
 
 @never_cache
@@ -54,12 +66,14 @@ async def readyz(request: HttpRequest) -> JsonResponse:
     """Everything that a reply and a lesson need, by name: 200 when all of it answers, else 503."""
     checks = await look()
     ready = all(check.ok for check in checks.values())
-    body = {"ready": ready, "checks": {name: asdict(check) for name, check in checks.items()}}
+    with translation.override(settings.LANGUAGE_CODE):  # for programs and for the log
+        said = {name: {"ok": check.ok, "sentence": check.sentence} for name, check in checks.items()}
+    body = {"ready": ready, "checks": said}
     response = JsonResponse(body, status=200 if ready else 503)
     # An answer, and no error of ours: a program that waits for an engine asks every second. Django asks this of a
     # response before it writes a line about its status.
     response._has_been_logged = True  # type: ignore[attr-defined]
-    note({name: check.sentence for name, check in checks.items() if not check.ok})
+    note({name: str(check["sentence"]) for name, check in said.items() if not check["ok"]})
     return response
 
 
@@ -112,10 +126,12 @@ async def _database() -> Check:
     except (Error, TimeoutError) as error:
         failure = stores.name_failure(error)
         if isinstance(failure, stores.DiskFull):
-            return Check(False, "The database cannot keep anything, for its disk is full: make room there.")
+            return Check(False, _("The database cannot keep anything, for its disk is full: make room there."))
         if isinstance(failure, stores.DatabaseBusy):
-            return Check(False, "The database cannot be written: something holds it. See what else has it open.")
-        return Check(False, "The database does not answer, or has no tables: look at DATABASE_URL, then run migrate.")
+            return Check(False, _("The database cannot be written: something holds it. See what else has it open."))
+        return Check(
+            False, _("The database does not answer, or has no tables: look at DATABASE_URL, then run migrate.")
+        )
     return Check(True)
 
 
@@ -128,11 +144,18 @@ def _disk() -> Check:
             file.flush()
     except OSError as error:
         if error.errno in stores.FULL_ERRNOS:
-            return Check(False, "The disk of DATA_DIR is full: make room there. Until then nothing can be kept.")
-        return Check(False, f"DATA_DIR cannot be written ({error.strerror}): see to its disk, and to who owns it.")
+            return Check(False, _("The disk of DATA_DIR is full: make room there. Until then nothing can be kept."))
+        return Check(
+            False,
+            _("DATA_DIR cannot be written (%(why)s): see to its disk, and to who owns it."),
+            {"why": error.strerror or ""},
+        )
     if (short := -stores.learning_room()) > 0:
-        said = f"The disk of DATA_DIR has {short / stores.MIB:.0f} MiB less free than DISK_RESERVE_MB"
-        return Check(False, f"{said}: make room there. Until then nothing is learned.")
+        said = _(
+            "The disk of DATA_DIR has %(mib)s MiB less free than DISK_RESERVE_MB: make room there. Until then nothing "
+            "is learned."
+        )
+        return Check(False, said, {"mib": f"{short / stores.MIB:.0f}"})
     return Check(True)
 
 
@@ -143,7 +166,7 @@ async def _engine() -> Check:
         ready = False
     if ready:
         return Check(True)
-    return Check(False, "The engine does not answer: it may still be loading its model; else see the engine's log.")
+    return Check(False, _("The engine does not answer: it may still be loading its model; else see the engine's log."))
 
 
 async def _workers() -> tuple[Check, Check, Check]:
@@ -151,23 +174,32 @@ async def _workers() -> tuple[Check, Check, Check]:
     try:
         silences = await asyncio.wait_for(sync_to_async(heartbeats.silences)(), TIMEOUT_S)
     except redis.ResponseError as error:
-        unknown = Check(False, "Unknown while Redis keeps nothing.")
-        said = f"Redis refuses to write ({str(error).partition('.')[0]}): see to its disk, its memory and its log."
-        return Check(False, said), unknown, unknown
+        unknown = Check(False, _("Unknown while Redis keeps nothing."))
+        said = _("Redis refuses to write (%(why)s): see to its disk, its memory and its log.")
+        return Check(False, said, {"why": str(error).partition(".")[0]}), unknown, unknown
     except (redis.RedisError, TimeoutError):
-        unknown = Check(False, "Unknown while Redis is away.")
-        return Check(False, "Redis does not answer: look at REDIS_URL, or start it again."), unknown, unknown
+        unknown = Check(False, _("Unknown while Redis is away."))
+        return Check(False, _("Redis does not answer: look at REDIS_URL, or start it again.")), unknown, unknown
     except Error:
-        unknown = Check(False, "Unknown while the database is away.")
+        unknown = Check(False, _("Unknown while the database is away."))
         return Check(True), unknown, unknown
     return Check(True), _worker("judge", silences["judge"]), _worker("learn", silences["learn"])
 
 
-def _worker(queue: str, silence_s: float | None) -> Check:
+def _worker(queue: Literal["judge", "learn"], silence_s: float | None) -> Check:
     if silence_s is not None and silence_s <= heartbeats.LOST_S:
         return Check(True)
-    since = "was ever heard" if silence_s is None else f"has been heard for {silence_s:.0f} s"
-    return Check(False, f"No {queue} worker {since}: see its log, or start it again.")
+    if silence_s is None:
+        never = {
+            "judge": _("No judge worker was ever heard: see its log, or start it again."),
+            "learn": _("No learn worker was ever heard: see its log, or start it again."),
+        }
+        return Check(False, never[queue])
+    silent = {
+        "judge": _("No judge worker has been heard for %(seconds)s s: see its log, or start it again."),
+        "learn": _("No learn worker has been heard for %(seconds)s s: see its log, or start it again."),
+    }
+    return Check(False, silent[queue], {"seconds": f"{silence_s:.0f}"})
 
 
 urlpatterns = [

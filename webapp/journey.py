@@ -10,6 +10,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from chat.models import Turn
 from chat.search import keeping
@@ -190,38 +192,42 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
     """The journey, from what is known. Nothing is asked of the database here."""
     status = Turn.Status
     if turn.kind == keeping.IMPORTED:
-        return Journey("unused", "imported", unlearned(Reason.IMPORTED))
+        return Journey("unused", _("imported"), unlearned(Reason.IMPORTED))
     if turn.status == status.ANSWERING:
-        return Journey("writing", "writing", spoken(Stands.WRITING), "active")
+        return Journey("writing", _("writing"), spoken(Stands.WRITING), "active")
     if turn.status == status.CLOSED:
         return closed(turn)
     if turn.line == Turn.Line.SIDE:
-        return Journey("unused", "side request", f"{unlearned(Reason.SIDE)} Titles and summaries are side requests.")
+        why = joined(unlearned(Reason.SIDE), _("Titles and summaries are side requests."))
+        return Journey("unused", _("side request"), why)
     if not (turn.learns and turn.session.learns):
-        return Journey("unused", "off the record", f"{unlearned(Reason.OFF)} The conversation itself is stored.")
+        why = joined(unlearned(Reason.OFF), _("The conversation itself is stored."))
+        return Journey("unused", _("off the record"), why)
     if turn.status == status.SERVED:
-        waits = f"{spoken(Stands.UNANSWERED)} Your next message, a thumb or a correction will be judged."
+        waits = joined(spoken(Stands.UNANSWERED), _("Your next message, a thumb or a correction will be judged."))
         if turn.is_cut:
-            waits = f"It was cut off at its length limit. {ASKED_OF_HALF}"
-        return Journey("served", "not taught yet", waits)
+            waits = joined(_("It was cut off at its length limit."), ASKED_OF_HALF)
+        return Journey("served", _("not taught yet"), waits)
     if turn.status == status.OBSERVED:
         sample = judgement.sample if judgement else None
         if judgement is not None and sample is not None and sample.status == Sample.Status.CLAIMED:
             return of_sample(judgement, ballot, batch)  # the verdict waits for the run's end
         votes = 2 * settings.JUDGE_VOTES
-        cast = f" {ballot.asked} of up to {votes} votes are in." if 0 < ballot.asked <= votes else ""
-        said = f"{spoken(Stands.JUDGING)}{cast}"
-        return Journey("judging", "being judged", said, "active", ballot.asked, votes)
+        said = spoken(Stands.JUDGING)
+        if 0 < ballot.asked <= votes:
+            cast = _("%(n)s of up to %(most)s votes are in.") % {"n": ballot.asked, "most": votes}
+            said = f"{said} {cast}"
+        return Journey("judging", _("being judged"), said, "active", ballot.asked, votes)
     if judgement is None:
-        return Journey("judged", "judged", "A verdict stands.")
+        return Journey("judged", _("judged"), _("A verdict stands."))
     if judgement.sample is None:
         if judgement.reason_code == Reason.TRUNCATED.code:
-            return Journey("unused", "cut short", half())
+            return Journey("unused", _("cut short"), half())
         why = judgement.reason or ledger.told(turn, judgement).sentence
         if judgement.reason_code == Reason.KEPT.code:
-            said = sentence(judgement, ballot, spoken(f"{Reason.KEPT}."))
-            return Journey("unused", "kept for examining", said, colour(judgement))
-        label = "unclear" if judgement.reason_code == "unclear" else verdict(judgement) or "not taught"
+            said = sentence(judgement, ballot, spoken(Reason.KEPT))
+            return Journey("unused", _("kept for examining"), said, colour(judgement))
+        label = _("unclear") if judgement.reason_code == "unclear" else verdict(judgement) or _("not taught")
         tone = "" if judgement.reason_code == "unclear" else colour(judgement)
         return Journey("unused", label, sentence(judgement, ballot, unlearned(why)), tone)
     return of_sample(judgement, ballot, batch)
@@ -229,34 +235,41 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
 
 def closed(turn: Turn) -> Journey:
     if turn.finish_reason == "error":
-        return Journey("closed", "failed", f"The reply failed. {unlearned(Reason.STOPPED)}", "bad")
+        return Journey("closed", _("failed"), joined(_("The reply failed."), unlearned(Reason.STOPPED)), "bad")
     if turn.finish_reason == "abort":
-        return Journey("closed", "stopped", unlearned(Reason.STOPPED))
-    return Journey("closed", "not taught", unlearned(Stands.CLOSED))
+        return Journey("closed", _("stopped"), unlearned(Reason.STOPPED))
+    return Journey("closed", _("not taught"), unlearned(Stands.CLOSED))
 
 
-ASKED_OF_HALF = "What you ask for, or write in its place, teaches. A thumb does not: it may be for what is missing."
+ASKED_OF_HALF = gettext_lazy(
+    "What you ask for, or write in its place, teaches. A thumb does not: it may be for what is missing."
+)
 
 
 def half() -> str:
     return f"{unlearned(Reason.TRUNCATED)} {ASKED_OF_HALF}"
 
 
+def joined(*sentences: object) -> str:
+    return " ".join(map(str, sentences))
+
+
 def unlearned(why: str) -> str:
-    """A reason of the ledger's as a sentence.
+    """A reason of the ledger's, or of a row, as a sentence in the reader's language.
 
     >>> unlearned(Reason.NEUTRAL)
     'Not learned: neutral, and no hint.'
     """
-    return f"Not learned: {why.removesuffix('.')}."
+    return _("Not learned: %(why)s.") % {"why": _(str(why)).removesuffix(".")}
 
 
 def spoken(said: str) -> str:
-    """The ledger's words as a sentence of their own.
+    """The ledger's words as a sentence of their own, in the reader's language.
 
     >>> spoken(Stands.WRITING)
     'The reply is being written.'
     """
+    said = _(str(said))
     return f"{said[:1].upper()}{said[1:]}."
 
 
@@ -265,15 +278,16 @@ def waits(judgement: Judgement, sample: Sample, ballot: Ballot, batch: Batch) ->
     filling, place = batch.filling, batch.places.get(sample.pk)
     ready, size = filling.ready, filling.size
     if sample.step is not None and not (sample.drop_reason or sample.run_id):
-        said = f"It is a step of an attempt, learned together with all of its group. {filling.full_sentence}"
-        return Journey("batch", "waits with its group", sentence(judgement, ballot, said), colour(judgement))
+        step = _("It is a step of an attempt, learned together with all of its group.")
+        said = joined(step, filling.full_sentence)
+        return Journey("batch", _("waits with its group"), sentence(judgement, ballot, said), colour(judgement))
     if place is None:
         left = None if sample.drop_reason else sample.run_id or sample.passed_by_id
-        aside = f"Run {left} left it aside: “Learn now” in the console takes it up."
-        said = aside if left else "No run takes it as things are: by the recipe, or since it was taken back."
-        return Journey("batch", "set aside", sentence(judgement, ballot, said), colour(judgement))
-    label = f"lesson {place} of {size}" if place <= size else f"lesson {place} of {ready}"
-    said = sentence(judgement, ballot, f"It is a lesson. {filling.full_sentence}")
+        aside = _("Run %(run)s left it aside: “Learn now” in the console takes it up.") % {"run": left}
+        said = aside if left else _("No run takes it as things are: by the recipe, or since it was taken back.")
+        return Journey("batch", _("set aside"), sentence(judgement, ballot, said), colour(judgement))
+    label = _("lesson %(place)s of %(all)s") % {"place": place, "all": size if place <= size else ready}
+    said = sentence(judgement, ballot, joined(_("It is a lesson."), filling.full_sentence))
     return Journey("batch", label, said, colour(judgement), min(ready, size), size, filling=filling)
 
 
@@ -285,40 +299,45 @@ def of_sample(judgement: Judgement, ballot: Ballot, batch: Batch) -> Journey:
         return waits(judgement, sample, ballot, batch)
     if sample.status == Sample.Status.STALE:
         why = sample.drop_reason or str(Stands.STALE)
-        return Journey("unused", "not taught", sentence(judgement, ballot, unlearned(why)), colour(judgement))
+        return Journey("unused", _("not taught"), sentence(judgement, ballot, unlearned(why)), colour(judgement))
     run = sample.run
     if sample.status == Sample.Status.CLAIMED or run is None or run.checkpoint is None:
         return learning(judgement, ballot, run)
     if sample.left_out:
-        said = f"{run.checkpoint} learned from its group. {unlearned(sample.left_out)}"
-        return Journey("trained", "not learned", sentence(judgement, ballot, said), colour(judgement))
+        group = _("%(checkpoint)s learned from its group.") % {"checkpoint": run.checkpoint}
+        said = f"{group} {unlearned(sample.left_out)}"
+        return Journey("trained", _("not learned"), sentence(judgement, ballot, said), colour(judgement))
     return trained(judgement, ballot, run.checkpoint)
 
 
 def learning(judgement: Judgement, ballot: Ballot, run: Run | None) -> Journey:
     if run is None or run.status == Run.Status.QUEUED:
-        said = sentence(judgement, ballot, "It is about to be learned.")
-        return Journey("learning", "waits for training", said, "active")
+        said = sentence(judgement, ballot, _("It is about to be learned."))
+        return Journey("learning", _("waits for training"), said, "active")
     progress: Mapping[str, Any] = run.progress or {}
     done = int(100 * (progress.get("share") or 0))
-    share = f" {done} %" if "share" in progress else ""
+    has_share = "share" in progress
+    label = _("training %(share)s %%") % {"share": done} if has_share else _("training")
     eta_s = progress.get("eta_s")
-    left = f" About {max(1, round(eta_s / 60))} min to go." if eta_s and eta_s > 30 else ""
-    said = sentence(judgement, ballot, f"Run {run.pk} is learning it.{left}")
-    return Journey("learning", f"training{share}", said, "active", done, 100 if share else 0)
+    said = _("Run %(run)s is learning it.") % {"run": run.pk}
+    if eta_s and eta_s > 30:
+        left = _("About %(n)s min to go.") % {"n": max(1, round(eta_s / 60))}
+        said = f"{said} {left}"
+    return Journey("learning", label, sentence(judgement, ballot, said), "active", done, 100 if has_share else 0)
 
 
 def trained(judgement: Judgement, ballot: Ballot, checkpoint: Checkpoint) -> Journey:
     now = {
-        Checkpoint.Status.CANDIDATE: "The gate is examining it.",
-        Checkpoint.Status.PASSED: "It passed the gate and waits for a person's yes.",
-        Checkpoint.Status.APPROVED: "It was approved and is about to go live.",
-        Checkpoint.Status.LIVE: "It is live: it writes the replies now.",
-        Checkpoint.Status.RETIRED: "It was live and is not any more.",
-        Checkpoint.Status.REJECTED: "It was rejected and will not answer.",
+        Checkpoint.Status.CANDIDATE: _("The gate is examining it."),
+        Checkpoint.Status.PASSED: _("It passed the gate and waits for a person's yes."),
+        Checkpoint.Status.APPROVED: _("It was approved and is about to go live."),
+        Checkpoint.Status.LIVE: _("It is live: it writes the replies now."),
+        Checkpoint.Status.RETIRED: _("It was live and is not any more."),
+        Checkpoint.Status.REJECTED: _("It was rejected and will not answer."),
     }[Checkpoint.Status(checkpoint.status)]
-    said = sentence(judgement, ballot, f"Learned by {checkpoint}. {now}")
-    return Journey("trained", f"taught to {checkpoint}", said, colour(judgement))
+    by = _("Learned by %(checkpoint)s.") % {"checkpoint": checkpoint}
+    label = _("taught to %(checkpoint)s") % {"checkpoint": checkpoint}
+    return Journey("trained", label, sentence(judgement, ballot, f"{by} {now}"), colour(judgement))
 
 
 def spent(judgement: Judgement) -> str:
@@ -326,32 +345,35 @@ def spent(judgement: Judgement) -> str:
     if judgement.sample is None or judgement.sample.status != Sample.Status.TRAINED:
         return ""
     if getattr(judgement, "is_emptied", False):
-        return "What this reply taught was erased, so it teaches nothing more."
-    return "This reply has taught twice already, so it teaches nothing more." if judgement.learned_id else ""
+        return _("What this reply taught was erased, so it teaches nothing more.")
+    return _("This reply has taught twice already, so it teaches nothing more.") if judgement.learned_id else ""
 
 
 def barred(turn: Turn, *, spent: str = "", is_erased: bool = False) -> str:
     """Why nothing that a person writes beside this reply will teach, for the box to say before it is written; empty
     where it may. `is_erased`: its person has asked that all that is theirs be deleted."""
     if is_erased:
-        return "You asked to have everything deleted, this chat too. Nothing you write here will be taught."
+        return _("You asked to have everything deleted, this chat too. Nothing you write here will be taught.")
     key = turn.session.key
     if not turn.session.learns:
-        return f"This chat is off the record{KEPT}"
+        return _("This chat is off the record: what you write here is kept with it, and will not be taught.")
+    if not turn.learns and key is not None and not key.learns:
+        return _(
+            "This chat came through a key that is served only: what you write here is kept with it, and will not be "
+            "taught."
+        )
     if not turn.learns:
-        is_keys = key is not None and not key.learns
-        what = "This chat came through a key that is served only" if is_keys else "This message is off the record"
-        return f"{what}{KEPT}"
+        return _("This message is off the record: what you write here is kept with it, and will not be taught.")
     if turn.kind == keeping.IMPORTED:
-        return f"Another model wrote this reply{KEPT}"
+        return _("Another model wrote this reply: what you write here is kept with it, and will not be taught.")
     if turn.line != Turn.Line.MAIN:
-        return f"A side request never teaches{KEPT}"
+        return _("A side request never teaches: what you write here is kept with it, and will not be taught.")
     if sample_rows.is_held_out(turn):
-        return f"This question belongs to the exam of candidates{KEPT}"
-    return f"{spent} What you write is kept." if spent else ""
-
-
-KEPT = ": what you write here is kept with it, and will not be taught."
+        return _(
+            "This question belongs to the exam of candidates: what you write here is kept with it, and will not be "
+            "taught."
+        )
+    return joined(spent, _("What you write is kept.")) if spent else ""
 
 
 def beside(judgement: Judgement | None) -> str:
@@ -359,7 +381,7 @@ def beside(judgement: Judgement | None) -> str:
     if judgement is None:
         return ""
     source = precedence.of_reward(judgement.reward_from) or precedence.of_hint(judgement.hint_from)
-    return source.beside if source else ""
+    return _(str(source.beside)) if source else ""
 
 
 def verdict(judgement: Judgement) -> str:
@@ -368,7 +390,7 @@ def verdict(judgement: Judgement) -> str:
     >>> verdict(Judgement(reward=-1)), verdict(Judgement())
     ('judged bad', '')
     """
-    words = {1: "judged good", -1: "judged bad", 0: "judged neutral"}
+    words = {1: _("judged good"), -1: _("judged bad"), 0: _("judged neutral")}
     return words.get(judgement.reward, "") if judgement.reward is not None else ""
 
 
@@ -387,13 +409,19 @@ def sentence(judgement: Judgement, ballot: Ballot, then: str) -> str:
     if judgement.reward is not None:
         source = precedence.of_reward(judgement.reward_from)
         has_said = source is not None and source.kind != "inferred"
-        by = source.yours if source and has_said else f"the judge ({tally(ballot)})"
-        parts.append(f"{verdict(judgement).capitalize()} by {by}.")
+        judge = _("the judge (%(votes)s)") % {"votes": tally(ballot)}
+        by = _(str(source.yours)) if source and has_said else judge
+        judged = {
+            1: _("Judged good by %(by)s."),
+            -1: _("Judged bad by %(by)s."),
+            0: _("Judged neutral by %(by)s."),
+        }
+        parts.append(judged[judgement.reward] % {"by": by})
     elif ballot.asked:
-        parts.append(f"The judge could not say ({tally(ballot)}).")
+        parts.append(_("The judge could not say (%(votes)s).") % {"votes": tally(ballot)})
     if judgement.hint:
         worded = precedence.of_hint(judgement.hint_from) or precedence.HINTS[-1]
-        parts.append(f"It teaches {worded.yours}.")
+        parts.append(_("It teaches %(hint)s.") % {"hint": _(str(worded.yours))})
     return " ".join([*parts, then])
 
 
@@ -404,8 +432,8 @@ def tally(ballot: Ballot) -> str:
     '2 good, 1 bad, 1 failed'
     """
     counts = Counter(ballot.scores)
-    words = ((1, "good"), (-1, "bad"), (0, "neutral"))
-    said = [f"{counts[score]} {word}" for score, word in words if counts[score]]
+    words = ((1, _("%(n)s good")), (-1, _("%(n)s bad")), (0, _("%(n)s neutral")))
+    said = [word % {"n": counts[score]} for score, word in words if counts[score]]
     if ballot.failed:
-        said.append(f"{ballot.failed} failed")
-    return ", ".join(said) or "no votes"
+        said.append(_("%(n)s failed") % {"n": ballot.failed})
+    return ", ".join(said) or _("no votes")

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from chat.api.access import issue_pass
 from chat.models import ApiKey
@@ -33,6 +34,11 @@ class Trial:
     advice: str = ""
 
 
+def failed(why: str) -> Trial:
+    """One in which the engine said nothing."""
+    return Trial(error=why, advice=str(ADVICE["engine_unavailable"]))
+
+
 async def try_out(key: ApiKey) -> Trial:
     """Ask for one token with this key. It is a side turn in a session of its own: it can never teach."""
     body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 1, "stream": True}
@@ -49,14 +55,14 @@ async def try_out(key: ApiKey) -> Trial:
         async with asyncio.timeout(PATIENCE_S), aclosing(sent(PATH, headers, json.dumps(body).encode())) as events:
             async for event in events:
                 if failure := event.get("error"):
-                    return Trial(error=str(failure["message"]), advice=ADVICE.get(str(failure["code"]), ""))
+                    return Trial(error=str(failure["message"]), advice=str(ADVICE.get(str(failure["code"]), "")))
                 model = event.get("model", model)
                 if first_token_s is None and any(map(speaks, event.get("choices", ()))):
                     first_token_s = monotonic() - began
     except TimeoutError:
-        return Trial(error=f"No token came within {PATIENCE_S:.0f} s.", advice=ADVICE["engine_unavailable"])
+        return failed(_("No token came within %(n)s s.") % {"n": f"{PATIENCE_S:.0f}"})
     if first_token_s is None:
-        return Trial(error="The reply ended before its first token.", advice=ADVICE["engine_unavailable"])
+        return failed(_("The reply ended before its first token."))
     return Trial(first_token_s, model or settings.MODEL_NAME)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from chat import asking, branches, sessions, turns
 from chat.composing import terms
@@ -29,9 +30,12 @@ def compare(user: Any, old: Turn, number: int) -> Turn:
     check_comparable(old)
     other = terms.servable_to(user).filter(number=number).first()
     if other is None:
-        raise NotCompared("This checkpoint does not answer you. Choose one of the list.")
+        raise NotCompared(_("This checkpoint does not answer you. Choose one of the list."))
     if len(tries_at(old)) >= MOST:
-        raise NotCompared(f"There are {MOST} replies to this message already: keep one of them, or edit the message.")
+        raise NotCompared(
+            _("There are %(most)d replies to this message already: keep one of them, or edit the message.")
+            % {"most": MOST}
+        )
     head = old.session.head
     page = PageSession(user, old.session, old.follows, instead_of=old, compares=True)
     with transaction.atomic():
@@ -47,7 +51,7 @@ def keep(turn: Turn) -> None:
     """Go on from this reply: it is preferred to the others at the same message, and its branch is shown."""
     check_comparable(turn)
     if not turn.is_whole:
-        raise NotCompared("This reply did not come to its end: keep another one, or try again.")
+        raise NotCompared(_("This reply did not come to its end: keep another one, or try again."))
     with transaction.atomic():
         sessions.locked(turn.session_id)
         turns.prefer(turn)
@@ -56,7 +60,7 @@ def keep(turn: Turn) -> None:
 
 def check_comparable(turn: Turn) -> None:
     if not branches.has_branches(turn.session):
-        raise NotCompared("This chat comes through the API: it is answered, and tried again, there.")
+        raise NotCompared(_("This chat comes through the API: it is answered, and tried again, there."))
 
 
 def tries_at(turn: Turn) -> list[Turn]:

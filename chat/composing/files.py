@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
+from django.utils.translation import gettext as _
 
 MOST = 5
 """Files of one message."""
@@ -63,7 +64,9 @@ def ending(name: str) -> str:
 def read_files(sent: Sequence[UploadedFile]) -> list[TextFile]:
     """The files that were sent with a message. Raises ValidationError, with one sentence a fault."""
     if len(sent) > MOST:
-        raise ValidationError(f"A message takes at most {MOST} files; these are {len(sent)}.")
+        raise ValidationError(
+            _("A message takes at most %(most)d files; these are %(given)d.") % {"most": MOST, "given": len(sent)}
+        )
     read, faults = [], []
     for file in sent:
         try:
@@ -80,20 +83,26 @@ def read_file(file: UploadedFile) -> TextFile:
     name = PurePath((file.name or "file").replace("\\", "/")).name[-120:]
     kind = ending(name)
     if kind in PICTURES or ((file.content_type or "").startswith("image/") and kind not in TEXT):
-        raise ValidationError(f"{name}: this model cannot see pictures. Say in words what is on it.")
+        raise ValidationError(
+            _("%(name)s: this model cannot see pictures. Say in words what is on it.") % {"name": name}
+        )
     if kind not in TEXT and not (file.content_type or "").startswith("text/"):
-        raise ValidationError(f"{name}: only text can be read here, such as .txt, .md, .csv, .json or .py.")
+        raise ValidationError(
+            _("%(name)s: only text can be read here, such as .txt, .md, .csv, .json or .py.") % {"name": name}
+        )
     if (file.size or 0) > MOST_BYTES:
-        held = f"{(file.size or 0) / 1000:.0f} kB"
-        raise ValidationError(f"{name} has {held}; a file may have at most {MOST_BYTES // 1000} kB. Send a part of it.")
+        raise ValidationError(
+            _("%(name)s has %(held)d kB; a file may have at most %(most)d kB. Send a part of it.")
+            % {"name": name, "held": round((file.size or 0) / 1000), "most": MOST_BYTES // 1000}
+        )
     try:
         text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise ValidationError(f"{name} is not text in UTF-8: save it as that, then add it again.")
+        raise ValidationError(_("%(name)s is not text in UTF-8: save it as that, then add it again.") % {"name": name})
     if not text.strip():
-        raise ValidationError(f"{name} is empty.")
+        raise ValidationError(_("%(name)s is empty.") % {"name": name})
     return TextFile(name, text.replace("\r\n", "\n"))
 
 

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -27,15 +28,15 @@ class PromptForm(forms.Form):
         max_length=60,
         validators=[check_name],
         error_messages={
-            "required": "A prompt needs a name.",
-            "max_length": "A prompt’s name has at most %(limit_value)d characters.",
+            "required": _("A prompt needs a name."),
+            "max_length": _("A prompt’s name has at most %(limit_value)d characters."),
         },
     )
     text = forms.CharField(
         max_length=LONGEST,
         error_messages={
-            "required": "A prompt needs a text.",
-            "max_length": "A prompt may have at most %(limit_value)d characters; this one has %(show_value)d.",
+            "required": _("A prompt needs a text."),
+            "max_length": _("A prompt may have at most %(limit_value)d characters; this one has %(show_value)d."),
         },
     )
     is_shared = forms.BooleanField(required=False)
@@ -56,12 +57,14 @@ class PromptForm(forms.Form):
         owner = self.prompt.user_id if self.prompt else self.user.pk
         alike = SavedPrompt.objects.filter(user=owner, name__iexact=name)
         if (alike.exclude(pk=self.prompt.pk) if self.prompt else alike).exists():
-            raise ValidationError("There is a prompt of this name already: change that one, or choose another name.")
+            raise ValidationError(_("There is a prompt of this name already: change that one, or choose another name."))
         return name
 
     def clean(self) -> dict[str, Any]:
         if self.prompt is None and SavedPrompt.objects.filter(user=self.user.pk).count() >= MOST:
-            raise ValidationError(f"You have {MOST} prompts already: remove one that you do not use.")
+            raise ValidationError(
+                _("You have %(most)d prompts already: remove one that you do not use.") % {"most": MOST}
+            )
         return super().clean() or {}
 
     def save(self) -> None:
@@ -82,7 +85,7 @@ def prompts(request: HttpRequest) -> HttpResponse:
     form = PromptForm(request.POST if request.method == "POST" else None, user=request.user)
     if form.is_bound and form.is_valid():
         form.save()
-        messages.success(request, "Saved. Type / in an empty message to use it.", extra_tags="good")
+        messages.success(request, _("Saved. Type / in an empty message to use it."), extra_tags="good")
         return redirect("chat:prompts")
     return show(request, form)
 
@@ -97,7 +100,7 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
     form = PromptForm(request.POST if request.method == "POST" else given, user=request.user, prompt=found)
     if request.method == "POST" and form.is_valid():
         form.save()
-        messages.success(request, "Saved.", extra_tags="good")
+        messages.success(request, _("Saved."), extra_tags="good")
         return redirect("chat:prompts")
     return show(request, form, found)
 
@@ -119,7 +122,7 @@ def show(request: HttpRequest, form: PromptForm, changed: SavedPrompt | None = N
 @login_required
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(SavedPrompt.objects.changeable_by(request.user), pk=pk).delete()
-    messages.success(request, "Removed.", extra_tags="good")
+    messages.success(request, _("Removed."), extra_tags="good")
     return redirect("chat:prompts")
 
 

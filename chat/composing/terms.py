@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from chat.api.catalog import list_checkpoints
 from chat.composing.defaults import ChatDefaults
@@ -73,6 +74,7 @@ def answering(user: User | AnonymousUser, session: Session | None) -> Checkpoint
     found = servable_to(user).filter(pk=session.checkpoint_id).first()
     if found is None:
         raise CheckpointGone(
-            f"{session.checkpoint} does not answer you any more. Choose another one in this chat's settings."
+            _("%(checkpoint)s does not answer you any more. Choose another one in this chat's settings.")
+            % {"checkpoint": session.checkpoint}
         )
     return found

@@ -12,7 +12,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -37,7 +37,7 @@ class TermsForm(forms.Form):
         required=False,
         max_length=LONGEST,
         error_messages={
-            "max_length": "Instructions may have at most %(limit_value)d characters; these have %(show_value)d."
+            "max_length": _("Instructions may have at most %(limit_value)d characters; these have %(show_value)d.")
         },
     )
     temperature = forms.FloatField(required=False, min_value=0, max_value=2)
@@ -60,7 +60,9 @@ class TermsForm(forms.Form):
         longest: int | None = self.cleaned_data["max_new_tokens"]
         window = Renderer.for_model(settings.MODEL).context_length
         if longest is not None and longest > window:
-            raise forms.ValidationError(f"This model reads and writes at most {window} tokens at a time.")
+            raise forms.ValidationError(
+                _("This model reads and writes at most %(window)d tokens at a time.") % {"window": window}
+            )
         return longest
 
     def clean_checkpoint(self) -> Checkpoint | None:
@@ -69,7 +71,7 @@ class TermsForm(forms.Form):
             return None
         found = terms.servable_to(self.user).filter(number=number).first()
         if found is None:
-            raise forms.ValidationError("This checkpoint does not answer you. Choose one of the list.")
+            raise forms.ValidationError(_("This checkpoint does not answer you. Choose one of the list."))
         return found
 
     def clean_tools(self) -> list[str]:

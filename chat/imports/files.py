@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext_noop
 
 from chat.imports import chatgpt, openwebui, talkback
 from chat.imports.conversations import Found, ImportRefused
@@ -15,16 +16,30 @@ from chat.imports.conversations import Found, ImportRefused
 LARGEST = 100 * 2**20
 """Bytes of a file, and of what is read of a zip once it is unpacked."""
 
-TOO_LARGE = "The file is larger than 100 MB. Export fewer chats at once, or take the pictures out of the zip."
-UNPACKS_TO_MORE = "The zip unpacks to more than 100 MB of chats, so it is not read. Import conversations.json in parts."
-NOT_KNOWN = (
+TOO_LARGE = gettext_noop(
+    "The file is larger than 100 MB. Export fewer chats at once, or take the pictures out of the zip."
+)
+UNPACKS_TO_MORE = gettext_noop(
+    "The zip unpacks to more than 100 MB of chats, so it is not read. Import conversations.json in parts."
+)
+NOT_KNOWN = gettext_noop(
     "This is none of the files that can be imported: ChatGPT’s zip or its conversations.json, Open WebUI’s export of "
     "chats, or chats exported here as JSON."
+)
+
+NO_CHATS = gettext_noop(
+    "The zip holds no conversations.json. This is none of the files that can be imported: ChatGPT’s zip or its "
+    "conversations.json, Open WebUI’s export of chats, or chats exported here as JSON."
+)
+NO_JSON = gettext_noop(
+    "The file is no JSON that could be read. This is none of the files that can be imported: ChatGPT’s zip or its "
+    "conversations.json, Open WebUI’s export of chats, or chats exported here as JSON."
 )
 
 RATINGS = "message_feedback.json"
 MOST_PARTS = 1000
 """Files of chats in one zip."""
+TOO_MANY = gettext_noop("The zip holds more than 1000 files of chats.")
 
 
 def read(path: Path) -> Found:
@@ -44,9 +59,9 @@ def _read_zip(path: Path) -> Found:
         with zipfile.ZipFile(path) as archive:
             named = [one for one in archive.infolist() if _is_chats(one.filename) or _is_ratings(one.filename)]
             if not any(_is_chats(one.filename) for one in named):
-                raise ImportRefused(f"The zip holds no conversations.json. {NOT_KNOWN}")
+                raise ImportRefused(NO_CHATS)
             if len(named) > MOST_PARTS:
-                raise ImportRefused(f"The zip holds more than {MOST_PARTS} files of chats.")
+                raise ImportRefused(TOO_MANY)
             for one in sorted(named, key=lambda one: one.filename):
                 data = _unpack(archive, one, left)
                 left -= len(data)
@@ -55,7 +70,9 @@ def _read_zip(path: Path) -> Found:
                     raise ImportRefused(f"{one.filename} in the zip is not a list. {NOT_KNOWN}")
                 (ratings if _is_ratings(one.filename) else chats).extend(value)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        raise ImportRefused("The zip is damaged, or locked with a password: export it once more.") from error
+        raise ImportRefused(
+            gettext_noop("The zip is damaged, or locked with a password: export it once more.")
+        ) from error
     return _tell(chats, ratings)
 
 
@@ -83,7 +100,7 @@ def _json(data: bytes) -> Any:
     try:
         return orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
-        raise ImportRefused(f"The file is no JSON that could be read. {NOT_KNOWN}") from error
+        raise ImportRefused(NO_JSON) from error
 
 
 def _tell(value: Any, ratings: list[Any]) -> Found:
@@ -96,7 +113,7 @@ def _tell(value: Any, ratings: list[Any]) -> Found:
     if any(isinstance(one.get("chat"), dict) for one in kinds):
         return openwebui.read(rows)
     if not rows and value == []:
-        raise ImportRefused("There is no chat in this file.")
+        raise ImportRefused(gettext_noop("There is no chat in this file."))
     raise ImportRefused(NOT_KNOWN)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from chat.forms import check_name
 
@@ -12,7 +13,7 @@ class FolderForm(forms.Form):
         max_length=60,
         validators=[check_name],
         error_messages={
-            "required": "A folder needs a name.",
-            "max_length": "A folder’s name has at most %(limit_value)d characters.",
+            "required": _("A folder needs a name."),
+            "max_length": _("A folder’s name has at most %(limit_value)d characters."),
         },
     )

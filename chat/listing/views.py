@@ -15,6 +15,7 @@ from django.urls import resolve
 from django.urls.exceptions import Resolver404
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -118,7 +119,9 @@ def move(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
             return show_done(request, session, refused=" ".join(map(str, form.errors.get("name", []))))
         target = named(request, form.cleaned_data["name"])
         if target is None:
-            return show_done(request, session, refused=f"There are {MOST} folders already: remove one first.")
+            return show_done(
+                request, session, refused=_("There are %(most)d folders already: remove one first.") % {"most": MOST}
+            )
     elif (given := request.POST.get("folder", "")).isdecimal() and len(given) < 18:
         target = get_object_or_404(Folder.objects.visible_to(request.user), pk=given)
     Session.objects.filter(pk=session.pk).update(folder=target)
@@ -141,7 +144,7 @@ def rename_folder(request: HttpRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, " ".join(map(str, form.errors.get("name", []))), extra_tags="bad")
     elif Folder.objects.visible_to(request.user).filter(name__iexact=form.cleaned_data["name"]).exclude(pk=pk).exists():
-        messages.error(request, "You have a folder of that name already: choose another one.", extra_tags="bad")
+        messages.error(request, _("You have a folder of that name already: choose another one."), extra_tags="bad")
     else:
         Folder.objects.filter(pk=found.pk).update(name=form.cleaned_data["name"])
     return redirect("chat:folder", pk=pk)

@@ -10,6 +10,7 @@ from typing import Any
 import nh3
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, gettext, gettext_lazy
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
@@ -41,11 +42,7 @@ ATTRIBUTES = {
 WORDS = {"span": {"data-at", "class"}, "mark": {"data-at", "class", "title"}}
 """What a reply's words stand in where each knows its place: elements and their attributes."""
 
-COPY = (
-    '<button type="button" class="copy" data-copy-code="" title="Copy this code" aria-label="Copy this code"></button>'
-)
-
-MARKS = {1: ("good", "Marked as good"), -1: ("bad", "Marked as bad")}
+MARKS = {1: ("good", gettext_lazy("Marked as good")), -1: ("bad", gettext_lazy("Marked as bad"))}
 
 
 def render(text: str) -> SafeString:
@@ -83,18 +80,27 @@ def _plain_line(tokens: Sequence[Token]) -> str:
 
 def render_said(content: object) -> SafeString:
     """HTML of a person's message. What is more than words, pictures say, is shown as it was sent."""
-    return _render_kept(content) if isinstance(content, str) else escape("" if content is None else str(content))
-
-
-_render_kept = lru_cache(maxsize=512)(render)
+    if not isinstance(content, str):
+        return escape("" if content is None else str(content))
+    return _render_kept(content, get_language())
 
 
 @lru_cache(maxsize=512)
-def render_marked(text: str, spans: tuple[tuple[int, int, int], ...] = ()) -> SafeString:
+def _render_kept(text: str, language: str) -> SafeString:
+    """A rendering is kept for each language: buttons and marks in it speak."""
+    return render(text)
+
+
+def render_marked(text: str, spans: tuple[tuple[int, ...], ...] = ()) -> SafeString:
     """The same, with every stretch of words in an element that says where it begins in `text` (`data-at`, counted in
     characters), and with marks drawn: `spans` are (start, end, 1 or -1). What stands nowhere in `text` as it is shown
     has no such element: a selection ends beside it.
     """
+    return _render_marked_kept(text, spans, get_language())
+
+
+@lru_cache(maxsize=512)
+def _render_marked_kept(text: str, spans: tuple[tuple[int, ...], ...], language: str) -> SafeString:
     tokens = parser.parse(text)
     for token, at in zip(word_tokens(tokens), places(text, tokens, parser), strict=True):
         token.meta = {"at": at}
@@ -126,7 +132,7 @@ def pieces(content: str, at: Places, signs: Sequence[int], colours: Sequence[tup
         where = "" if offset is None else f' data-at="{held[0] + offset}"'
         if sign:
             name, title = MARKS[sign]
-            html.append(f'<mark class="{f"{name} {kind}".strip()}" title="{title}"{where}>{words}</mark>')
+            html.append(f'<mark class="{f"{name} {kind}".strip()}" title="{escape(title)}"{where}>{words}</mark>')
         else:
             about = (f' class="{kind}"' if kind else "") + where
             html.append(f"<span{about}>{words}</span>" if about else words)
@@ -188,7 +194,9 @@ def _block(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) 
     language, *_ = [*unescapeAll(token.info).split(maxsplit=1), ""]
     name = f' class="language-{escape(language)}"' if language else ""
     words = _words(token, env, coloured(token.content, language))
-    return f'<figure class="code">{COPY}<pre><code{name}>{words}</code></pre></figure>\n'
+    say = escape(gettext("Copy this code"))
+    copy = f'<button type="button" class="copy" data-copy-code="" title="{say}" aria-label="{say}"></button>'
+    return f'<figure class="code">{copy}<pre><code{name}>{words}</code></pre></figure>\n'
 
 
 def _mathematics(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:

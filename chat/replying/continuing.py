@@ -7,6 +7,7 @@ from functools import partial
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.translation import gettext
 
 from chat import branches, sessions, turns
 from chat.models import Turn
@@ -63,13 +64,15 @@ def reopen_cut(turn: Turn, longest: int) -> Turn:
         rows = session.turns.select_for_update(of=("self",)).select_related("checkpoint")
         held = rows.filter(pk=turn.pk).first()
         if held is None:
-            raise NotContinued("This reply was deleted.")
+            raise NotContinued(gettext("This reply was deleted."))
         held.session = session
         check_continuable(held)
         window = Renderer.for_model(settings.MODEL).context_length
         room = min(longest, window - len(held.prompt_ids) - len(held.response_ids))
         if room < 1:
-            raise NotContinued("The conversation fills the model's window: nothing more fits. Start a new chat.")
+            raise NotContinued(
+                gettext("The conversation fills the model's window: nothing more fits. Start a new chat.")
+            )
         before = len(held.response_ids)
         held.move(
             Turn.Status.ANSWERING,
@@ -86,15 +89,17 @@ def reopen_cut(turn: Turn, longest: int) -> Turn:
 def check_continuable(turn: Turn) -> None:
     """Raises NotContinued, with a sentence that says why."""
     if not branches.has_branches(turn.session):
-        raise NotContinued("This chat comes through the API: ask there for more tokens (max_tokens).")
+        raise NotContinued(gettext("This chat comes through the API: ask there for more tokens (max_tokens)."))
     if not turn.is_cut:
-        raise NotContinued("Only a reply that was cut off at its length limit can be continued.")
+        raise NotContinued(gettext("Only a reply that was cut off at its length limit can be continued."))
     if not turn.may_continue:
-        raise NotContinued("Something was said of this reply already, or after it. Ask for the rest in a new message.")
+        raise NotContinued(
+            gettext("Something was said of this reply already, or after it. Ask for the rest in a new message.")
+        )
     sampling = Sampling(**turn.sampling | {name: tuple(turn.sampling[name]) for name in ("stop", "stop_token_ids")})
     _, text = whole_part(decoder(turn), turn.response_ids)
     reader = Reader.of(turn.tools, turn.asked)
     reader.feed(text)
     reader.end()
     if not is_exact(sampling) or (reader.message["content"] or "").rstrip(PART) != turn.text.rstrip(PART):
-        raise NotContinued("This reply cannot be gone on from exactly where it ended. Try again instead.")
+        raise NotContinued(gettext("This reply cannot be gone on from exactly where it ended. Try again instead."))

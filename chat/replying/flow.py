@@ -9,6 +9,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from django.utils.translation import gettext_noop
+
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.types import Delta
 
@@ -62,7 +64,7 @@ class Flow:
         if self._failure is not None:
             raise self._failure
         if self._over:
-            raise EngineUnavailable("The engine ended the reply before it was finished.")
+            raise EngineUnavailable(gettext_noop("The engine ended the reply before it was finished."))
         self._spoke = self._loop.time()
         return None
 

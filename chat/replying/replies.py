@@ -17,6 +17,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import OperationalError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat import limits, sessions, stories
 from chat.models import Session, Turn
@@ -166,7 +167,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
         raise
     except Exception:
         if draft.ending is None:
-            await draft.close("error", "Something went wrong while this reply was written.")
+            await draft.close("error", gettext_noop("Something went wrong while this reply was written."))
         raise
     finally:
         if draft.ending is None:  # the reader left, or the process is going down

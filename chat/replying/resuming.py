@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from django.utils.translation import gettext_noop
+
 from gpu_workers.errors import EngineUnavailable
 from gpu_workers.types import Delta, Sampling
 
@@ -50,7 +52,9 @@ class Course:
         self._text.append(text)
         self._version, self._has_spoken, self._is_continued = version, True, True
         if not self.resume():
-            raise EngineUnavailable("This reply cannot be gone on from exactly where it ended: try again instead.")
+            raise EngineUnavailable(
+                gettext_noop("This reply cannot be gone on from exactly where it ended: try again instead.")
+            )
 
     def resume(self) -> bool:
         """Prepare to ask for what is missing; False when something was said that cannot be gone on from exactly."""
@@ -90,7 +94,9 @@ class Course:
     def _fitted(self, delta: Delta) -> Delta:
         if delta.weight_version != self._version:
             self._is_exact = False
-            raise EngineUnavailable("The engine came back with other weights than this reply began with: ask again.")
+            raise EngineUnavailable(
+                gettext_noop("The engine came back with other weights than this reply began with: ask again.")
+            )
         finish_reason = delta.finish_reason
         ids = self._ids + array("q", delta.ids)
         end = len(self._ids)

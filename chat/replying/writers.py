@@ -22,6 +22,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.search import keeping
@@ -38,7 +39,7 @@ HUNG_S = 900.0
 LOOKED_AT = ("status", "moved_at", "finish_reason", "writer", "asked")
 """What is read of a turn to know whether it has lost its writer."""
 
-LEFT = "The server was stopped before it had written more. What stands here was kept: continue it again."
+LEFT = gettext_noop("The server was stopped before it had written more. What stands here was kept: continue it again.")
 
 _making = threading.Lock()
 _own: dict[int, tuple[Path, IO[str]]] = {}
@@ -102,7 +103,9 @@ def close_stranded(among: QuerySet[Turn] | None = None, *, silence_s: float = SI
             continue
         said = {"finish_reason": turn.finish_reason or "error"}
         if not turn.finish_reason:
-            said["error"] = "The server was stopped while it wrote this reply. Nothing else was lost: try again."
+            said["error"] = gettext_noop(
+                "The server was stopped while it wrote this reply. Nothing else was lost: try again."
+            )
         to = Turn.Status.CLOSED
         if turn.is_continued:  # what was said before the rest stands as it did
             to, said = Turn.Status.SERVED, {"finish_reason": "length", "error": LEFT}

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from evaluation.datasets.columns import Lesson, Message
 from judge.samples import exam_questions, personal, redaction
 from judge.samples.removal import Remover
@@ -22,18 +24,18 @@ ROLES = {"system": "system", "developer": "system", "user": "user", "assistant":
 class Why(StrEnum):
     """Why something that was said is no row, as a person reads it."""
 
-    OFF = "it is off the record"
-    KEPT = "it is kept for examining candidates"
+    OFF = _("it is off the record")
+    KEPT = _("it is kept for examining candidates")
     EXAM = Reason.HELD_OUT.value
-    CALLS = "it holds tool calls or pictures, for which these columns have no place"
-    PERSONAL = "its reply holds personal data"
-    STILL_PERSONAL = "personal data in its prompt could not be taken out"
-    EMPTY = "its prompt or its reply is empty"
-    CUT = "its reply was cut off at its length limit"
-    STOPPED = "its reply was stopped before it was whole"
-    NO_REPLY = "no better reply is known: a hint, or a thumb down, says what was wrong and shows no other"
-    NO_PAIR = "there is one reply alone, and no other to compare it with"
-    NO_LABEL = "neither a person nor a test said whether the reply was good"
+    CALLS = _("it holds tool calls or pictures, for which these columns have no place")
+    PERSONAL = _("its reply holds personal data")
+    STILL_PERSONAL = _("personal data in its prompt could not be taken out")
+    EMPTY = _("its prompt or its reply is empty")
+    CUT = _("its reply was cut off at its length limit")
+    STOPPED = _("its reply was stopped before it was whole")
+    NO_REPLY = _("no better reply is known: a hint, or a thumb down, says what was wrong and shows no other")
+    NO_PAIR = _("there is one reply alone, and no other to compare it with")
+    NO_LABEL = _("neither a person nor a test said whether the reply was good")
 
 
 class NotARow(Exception):

@@ -15,6 +15,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from evaluation import exports
@@ -35,6 +37,11 @@ FORMAT_VERSION = 1
 ORIGINS, MANIFEST = "provenance.jsonl", "manifest.json"
 
 AGAIN = timedelta(hours=1)
+
+TAKEN_BACK = gettext_noop(
+    "%(n)s of its rows were taken back since it was made. Have it made again: it will do without them."
+)
+"""Why a dataset is there no more; its row keeps it in English."""
 
 SHOWN, LOOKED_THROUGH = 5, 50
 """Rows of a preview, and of how many of the newest turns it tells what would be left out."""
@@ -130,9 +137,8 @@ def check(export: Export) -> None:
     if export.what != Export.What.DATASET:
         return
     if gone := sum(map(_gone, _origins(export))):
-        why = f"{gone} of its rows were taken back since it was made. Have it made again: it will do without them."
-        exports.delete(export, why)
-        raise exports.ExportGone(why)
+        exports.delete(export, TAKEN_BACK % {"n": gone})
+        raise exports.ExportGone(_(TAKEN_BACK) % {"n": gone})
 
 
 def check_again() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from django.utils.translation import gettext as _
+
 from evaluation.datasets.columns import COLUMNS
 from evaluation.datasets.filters import ExportRefused
 
@@ -92,4 +94,4 @@ def has_parquet() -> bool:
 def require_parquet() -> None:
     """Raises ExportRefused where pyarrow is not installed."""
     if not has_parquet():
-        raise ExportRefused("Parquet needs pyarrow: pip install 'talkback[datasets]', or choose JSON lines.")
+        raise ExportRefused(_("Parquet needs pyarrow: pip install 'talkback[datasets]', or choose JSON lines."))

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from checkpoints.models import SHARED, Line, Member
@@ -18,10 +20,10 @@ from feedback.models import Feedback
 from training.models import Sample
 
 STATES = {
-    "lessons": "learned, or ready to be learned",
-    "learned": "learned",
-    "ready": "ready to be learned",
-    "any": "everything that was judged",
+    "lessons": gettext_noop("learned, or ready to be learned"),
+    "learned": gettext_noop("learned"),
+    "ready": gettext_noop("ready to be learned"),
+    "any": gettext_noop("everything that was judged"),
 }
 
 LEARNED = Q(status=Sample.Status.TRAINED, drop_reason="")
@@ -74,14 +76,16 @@ class Filters:
             value = str(value or field.default).replace("\x00", "").strip()[:200]
             if value not in CHOICES.get(field.name, (value,)):
                 choices = ", ".join(CHOICES[field.name])
-                raise ExportRefused(f"“{value}” is no {field.name}: choose one of {choices}.")
+                refused = _("“%(value)s” is no %(name)s: choose one of %(choices)s.")
+                raise ExportRefused(refused % {"value": value, "name": field.name, "choices": choices})
             said[field.name] = value
         if said["kind"] != "sft":
             said["shape"] = "prompt"
         for name in ("since", "until"):
             _day(said[name])
         if said["line"] != SHARED and not Line.objects.filter(name=said["line"]).exists():
-            raise ExportRefused(f"No line is called “{said['line']}”: the page Lines names those there are.")
+            unknown = _("No line is called “%(line)s”: the page Lines names those there are.")
+            raise ExportRefused(unknown % {"line": said["line"]})
         return cls(**said)
 
     def asked(self) -> dict[str, Any]:
@@ -133,5 +137,6 @@ def _day(text: str) -> datetime:
     try:
         day = date.fromisoformat(text) if text else timezone.localdate()
     except ValueError as error:
-        raise ExportRefused(f"“{text}” is no day: write it as 2026-11-29.") from error
+        said = _("“%(text)s” is no day: write it as 2026-11-29.") % {"text": text}
+        raise ExportRefused(said) from error
     return timezone.make_aware(datetime.combine(day, time.min))

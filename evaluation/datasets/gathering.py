@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.utils.translation import gettext_noop as _
 
 from chat import branches
 from chat.branches import Tree
@@ -35,13 +36,19 @@ ON_RECORD = Q(line=Turn.Line.MAIN, learns=True, session__learns=True)
 
 Key = TypeVar("Key")
 
+SOURCES = (
+    _("rewrite"), _("thumb"), _("reviewer"), _("test"), _("rule"), _("votes"), _("kept try"), _("blind choice"),
+    _("comparison"),
+)  # fmt: skip
+"""Where a row may come from, as its file of origins says it; a page translates it."""
+
 
 @dataclass(frozen=True)
 class Origin:
     """Where a row comes from: what stands beside it in the second file."""
 
     source: str
-    """rewrite | thumb | reviewer | test | rule | votes | kept try | blind choice | comparison"""
+    """One of SOURCES."""
     turn: str = ""
     """The turn's number; of a comparison `comparison:NUMBER:PLACE`."""
     feedback: int | None = None

@@ -22,6 +22,8 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.rendering.renderer import MessagesRefused, Renderer
 from checkpoints.models import Checkpoint, Line
@@ -37,7 +39,7 @@ from judge.samples.teacher import Unreadable
 from training import batches
 from training.models import Sample
 
-UNDONE = "its import was undone"
+UNDONE = gettext_noop("its import was undone")
 """Why a sample is stale; also the mark of one that goes as soon as no run holds it."""
 
 SHOWN, NAMED = 5, 100
@@ -47,7 +49,7 @@ AT_ONCE = 100
 NAMES = UUID("6b1d4c62-36a1-4f0e-9b0d-2c1f0f5f8f55")
 """The namespace of examples' own numbers."""
 
-TOO_LONG = "it is longer than the model's window"
+TOO_LONG = gettext_noop("it is longer than the model's window")
 
 Status = Import.Status
 
@@ -61,9 +63,10 @@ def receive(stream: IO[bytes], name: str, *, by: User | None, line: Line) -> Imp
     """Keep the file that was brought, and have a worker read it. Raises ImportRefused."""
     suffix = Path(name).suffix.lower()
     if suffix not in reading.SUFFIXES:
-        raise ImportRefused(f"A file ends with one of {', '.join(reading.SUFFIXES)}; “{reading.shown(name)}” does not.")
+        said = _("A file ends with one of %(suffixes)s; “%(name)s” does not.")
+        raise ImportRefused(said % {"suffixes": ", ".join(reading.SUFFIXES), "name": reading.shown(name)})
     if line.retired_at is not None:
-        raise ImportRefused(f"{line} is retired: it learns no more.")
+        raise ImportRefused(_("%(line)s is retired: it learns no more.") % {"line": line})
     with transaction.atomic():
         found = Import.objects.create(name=reading.shown(Path(name).name), by=by, line=line)
         folder = folder_of(found)
@@ -75,7 +78,8 @@ def receive(stream: IO[bytes], name: str, *, by: User | None, line: Line) -> Imp
                 file.write(part)
                 if file.tell() > reading.MOST_BYTES:
                     shutil.rmtree(folder)
-                    raise ImportRefused(f"At most {reading.MOST_BYTES >> 20} MiB are read at once. Split the file.")
+                    said = _("At most %(most)s MiB are read at once. Split the file.")
+                    raise ImportRefused(said % {"most": reading.MOST_BYTES >> 20})
         found.sha256 = digest.hexdigest()
         found.save(update_fields=["sha256"])
     return found
@@ -104,11 +108,11 @@ def look(pk: int) -> None:
 def agree(found: Import, *, by: User | None, origin: str, licence: str = "", consents: bool) -> None:
     """Say yes to what was read: a worker makes lessons of it. Raises ImportRefused without consent or origin."""
     if not consents:
-        raise ImportRefused("Say first that these texts may be learned from.")
+        raise ImportRefused(_("Say first that these texts may be learned from."))
     if not origin.strip():
-        raise ImportRefused("Say where the examples come from.")
+        raise ImportRefused(_("Say where the examples come from."))
     if not found.found.get("rows"):
-        raise ImportRefused("There is no example in it that can be learned from.")
+        raise ImportRefused(_("There is no example in it that can be learned from."))
     said = {"origin": origin.strip()[:200], "licence": licence.strip()[:200], "consented_at": timezone.now()}
     found.move(Status.TAKING, **({"by": by} if by is not None else {}), **said)
 
@@ -230,7 +234,7 @@ class Refusals:
 def _file(found: Import) -> Path:
     files = sorted(folder_of(found).glob("file.*"))
     if not files:
-        raise ImportRefused("The file is not on this machine's disk any more: bring it again.")
+        raise ImportRefused(gettext_noop("The file is not on this machine's disk any more: bring it again."))
     return files[0]
 
 
@@ -245,7 +249,7 @@ def _keep(found: Import, waiting: Sequence[tuple[str, Sample]]) -> int:
     """Write those of these samples that the line has not yet. Returns how many it was brought before by another
     import, or stand twice in this one."""
     Line.objects.select_for_update(no_key=True).get(pk=found.line_id)
-    digests = [digest for digest, _ in waiting]
+    digests = [digest for digest, _sample in waiting]
     rows = Imported.objects.filter(line=found.line_id, digest__in=digests).values_list("digest", "source")
     before = dict(rows)
     fresh = {digest: sample for digest, sample in waiting if digest not in before}

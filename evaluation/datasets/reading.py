@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from django.utils.translation import gettext_noop as _
+
 from core.errors import TalkbackError
 from evaluation.datasets import files
 from evaluation.datasets.cleaning import ROLES
@@ -90,26 +92,27 @@ def lesson_of(row: Any) -> Lesson:
     'Hello.'
     """
     if not isinstance(row, Mapping):
-        raise NoExample("it is no object with columns")
+        raise NoExample(_("it is no object with columns"))
     if row.get("tools") or row.get("images"):
-        raise NoExample("tools and pictures cannot be imported")
+        raise NoExample(_("tools and pictures cannot be imported"))
     if "chosen" in row or "rejected" in row:
         lesson = _pair(row)
     elif "messages" in row:
         messages = _messages(row["messages"])
         if len(messages) < 2 or messages[-1]["role"] != "assistant":
-            raise NoExample("its messages do not end with a reply")
+            raise NoExample(_("its messages do not end with a reply"))
         lesson = Lesson(messages[:-1], messages[-1]["content"])
     elif "prompt" in row and "completion" in row:
         lesson = Lesson(_prompt(row["prompt"]), _reply(row["completion"]))
     else:
-        known = "prompt and completion, messages, or prompt, chosen and rejected"
-        raise NoExample(f"it has none of these columns: {known}")
+        raise NoExample(
+            _("it has none of these columns: prompt and completion, messages, or prompt, chosen and rejected")
+        )
     if row.get("label") is not None:
         if not isinstance(row["label"], bool):
-            raise NoExample("its label is neither true nor false")
+            raise NoExample(_("its label is neither true nor false"))
         if not row["label"]:
-            raise NoExample("it is marked bad, and shows no better reply: bring it as a pair with one")
+            raise NoExample(_("it is marked bad, and shows no better reply: bring it as a pair with one"))
     _check(lesson)
     return lesson
 
@@ -119,22 +122,22 @@ def _pair(row: Mapping[str, Any]) -> Lesson:
         return Lesson(_prompt(row["prompt"]), _reply(row.get("chosen")), _reply(row.get("rejected")))
     chosen, rejected = _messages(row.get("chosen")), _messages(row.get("rejected"))
     if chosen[:-1] != rejected[:-1] or len(chosen) < 2:
-        raise NoExample("chosen and rejected do not answer the same prompt")
+        raise NoExample(_("chosen and rejected do not answer the same prompt"))
     return Lesson(chosen[:-1], _reply(chosen[-1:]), _reply(rejected[-1:]))
 
 
 def _check(lesson: Lesson) -> None:
     texts = [one["content"] for one in lesson.prompt] + [lesson.completion, lesson.rejected]
     if not lesson.prompt or lesson.prompt[-1]["role"] != "user" or not lesson.prompt[-1]["content"].strip():
-        raise NoExample("its prompt does not end with what a person asked")
+        raise NoExample(_("its prompt does not end with what a person asked"))
     if not lesson.completion.strip():
-        raise NoExample("its reply is empty")
+        raise NoExample(_("its reply is empty"))
     if lesson.rejected.strip() == lesson.completion.strip():
-        raise NoExample("both of its replies say the same")
+        raise NoExample(_("both of its replies say the same"))
     if sum(map(len, texts)) > LONGEST:
         raise NoExample(f"it has more than {LONGEST:,} characters")
     if any(UNWRITABLE.search(text) for text in texts):
-        raise NoExample("it holds characters that no text may hold")
+        raise NoExample(_("it holds characters that no text may hold"))
 
 
 def _prompt(value: Any) -> list[Message]:
@@ -146,20 +149,20 @@ def _reply(value: Any) -> str:
         return value
     messages = _messages(value)
     if len(messages) != 1 or messages[0]["role"] != "assistant":
-        raise NoExample("its reply is not one message of the assistant's")
+        raise NoExample(_("its reply is not one message of the assistant's"))
     return messages[0]["content"]
 
 
 def _messages(value: Any) -> list[Message]:
     if not isinstance(value, list) or not value:
-        raise NoExample("a column is neither a text nor a list of messages")
+        raise NoExample(_("a column is neither a text nor a list of messages"))
     if len(value) > MOST_MESSAGES:
         raise NoExample(f"it has more than {MOST_MESSAGES} messages")
     said: list[Message] = []
     for message in value:
         role = ROLES.get(message.get("role", "")) if isinstance(message, Mapping) else None
         if role is None or not isinstance(message.get("content"), str) or message.get("tool_calls"):
-            raise NoExample("a message is not a role (system, user or assistant) and a text")
+            raise NoExample(_("a message is not a role (system, user or assistant) and a text"))
         said.append({"role": role, "content": message["content"]})
     return said
 
@@ -203,7 +206,7 @@ def _parsed(place: str, line: bytes) -> Example | Refused:
     except NoExample as error:
         return Refused(place, str(error))
     except (ValueError, RecursionError):  # UnicodeDecodeError is one
-        return Refused(place, "it is no JSON")
+        return Refused(place, _("it is no JSON"))
 
 
 def _json(stream: BinaryIO) -> Iterator[Example | Refused]:
@@ -214,7 +217,7 @@ def _json(stream: BinaryIO) -> Iterator[Example | Refused]:
             return
         told = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        yield Refused("the file", "it is no JSON")
+        yield Refused("the file", _("it is no JSON"))
         return
     for number, row in enumerate(told if isinstance(told, list) else [told], start=1):
         yield _tried(f"row {number}", row)
@@ -237,7 +240,7 @@ def _parquet(stream: BinaryIO) -> Iterator[Example | Refused]:
                 number += 1
                 yield _tried(f"row {number}", row)
     except (pa.ArrowException, OSError) as error:
-        raise ImportRefused("This is no Parquet file, or a broken one.") from error
+        raise ImportRefused(_("This is no Parquet file, or a broken one.")) from error
 
 
 def _unpacked(table: Any) -> int:
@@ -265,7 +268,7 @@ def _zipped(path: Path) -> Iterator[Example | Refused]:
                 raise ImportRefused(f"Unpacked, the zip has more than {MOST_UNPACKED >> 20} MiB. Split it.")
             yield from _members(archive, members)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:  # also: it wants a password
-        raise ImportRefused("This is no zip, or a broken or locked one.") from error
+        raise ImportRefused(_("This is no zip, or a broken or locked one.")) from error
 
 
 def _members(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterator[Example | Refused]:
@@ -281,11 +284,12 @@ def _members(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Iterat
             for one in _of_file(stream, name.suffix.lower()):
                 yield replace(one, place=f"{shown(member.filename)}, {one.place}")
         else:
-            yield Refused(shown(member.filename), "it is no file of examples")
+            yield Refused(shown(member.filename), _("it is no file of examples"))
     for stem, parts in pairs.items():
         if len(parts) < 2:
-            missing = "completion" if "prompt" in parts else "prompt"
-            yield Refused(shown(stem), f"it has no {missing} beside it")
+            is_asked = "prompt" in parts
+            why = _("it has no completion beside it") if is_asked else _("it has no prompt beside it")
+            yield Refused(shown(stem), why)
         else:
             yield _tried(shown(stem), parts)
 
@@ -295,7 +299,7 @@ def _bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with archive.open(member) as stream:
         data = stream.read(member.file_size + 1)
     if len(data) > member.file_size:
-        raise ImportRefused("The zip holds more than it says.")
+        raise ImportRefused(_("The zip holds more than it says."))
     return data
 
 

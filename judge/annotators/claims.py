@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core.errors import TalkbackError
 from judge.models import Claim
@@ -32,7 +33,7 @@ def take(desk: str, item: Any, by: User) -> Claim | None:
     if not (free.filter(by=by).update(**mine) or free.filter(until__lte=now).update(**mine)):
         try:
             with transaction.atomic():
-                _, is_new = Claim.objects.get_or_create(desk=desk, item=str(item), defaults=mine)
+                is_new = Claim.objects.get_or_create(desk=desk, item=str(item), defaults=mine)[1]
         except IntegrityError:  # another came first, this instant
             is_new = False
         if not is_new and (other := free.select_related("by").exclude(by=by).first()) is not None:
@@ -58,7 +59,10 @@ def check(desk: str, items: Collection[Any], by: User) -> None:
 def sentence(claim: Claim) -> str:
     """Who has it, and what to do now."""
     until = timezone.localtime(claim.until)
-    return f"{claim.by} is looking at this until {until:%H:%M}. Take another one, or come back then."
+    return _("%(who)s is looking at this until %(time)s. Take another one, or come back then.") % {
+        "who": claim.by,
+        "time": f"{until:%H:%M}",
+    }
 
 
 def release(desk: str, items: Iterable[Any]) -> None:

@@ -16,6 +16,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from core.errors import TalkbackError
@@ -65,7 +67,7 @@ def all_rules() -> dict[Desk, DeskRules]:
 def set_rules(desk: str, *, guidelines: str, share: int, by: User) -> DeskRules:
     """Say what reviewers of this desk go by, and of how many items of a hundred two read."""
     if not 0 <= share <= 100:
-        raise NoSuchLook("Of a hundred items 0 to 100 are read twice.")
+        raise NoSuchLook(_("Of a hundred items 0 to 100 are read twice."))
     said = {"guidelines": guidelines, "share": share, "changed_by": by, "changed_at": timezone.now()}
     return DeskRules.objects.update_or_create(desk=desk, defaults=said)[0]
 
@@ -125,7 +127,7 @@ def second(desk: str, pk: int, label: str, *, by: User) -> Reading:
     is_due = pk in waiting(desk, by, rules(desk).share)
     first = Reading.objects.filter(pk=pk).first() if is_due else None
     if first is None or label not in LABELS[Desk(desk)]:
-        raise NoSuchLook("This one was looked at meanwhile. Here is the next.")
+        raise NoSuchLook(_("This one was looked at meanwhile. Here is the next."))
     return Reading.objects.create(
         desk=desk, turn_id=first.turn_id, hint_id=first.hint_id, by=by, label=label, is_second=True
     )
@@ -205,7 +207,7 @@ def settle(desk: str, pk: int, label: str, *, by: User) -> None:
     and what the decision itself raises."""
     reading = Reading.objects.filter(ON_RECORD, desk=desk, pk=pk).select_related("turn__session", "hint").first()
     if reading is None or label not in LABELS[Desk(desk)]:
-        raise NoSuchLook("This disagreement is gone: its conversation was deleted, or it was settled.")
+        raise NoSuchLook(_("This disagreement is gone: its conversation was deleted, or it was settled."))
     if reading.hint is not None:
         with suppress(NotPossible):  # it stands already
             if label == "accept":
@@ -222,7 +224,7 @@ def settle(desk: str, pk: int, label: str, *, by: User) -> None:
     of_item.update(settled_at=timezone.now(), settled_by=by)
 
 
-SETTLED = "two reviewers disagreed, and this settles it"
+SETTLED = gettext_noop("two reviewers disagreed, and this settles it")
 
 
 def readings_of(reading: Reading) -> QuerySet[Reading]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from django.utils.translation import gettext
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -48,10 +49,6 @@ PRECISION = 0.90
 """Share of the verdicts given that must be right."""
 WORST = 0.02
 """Share of all follow-ups that may be taken for good where they say that the reply was bad."""
-RULE = (
-    f"The rule: the smallest threshold at or above which at least {LEAST} gold follow-ups stand, {PRECISION:.0%} of "
-    f"them right, and with which at most {WORST:.0%} of all are taken for good though they say that the reply was bad."
-)
 OWN_PRECISION = 0.95
 """Share of the asked-for changes that must be one, for a person's next message to teach by itself."""
 OWN_LEAST = 0.9
@@ -128,6 +125,14 @@ class Scale:
         if self.joint is not None and beside is not None:
             return self.joint_by_kind.get(kind(role), self.joint)(probabilities, beside)
         return self.by_kind.get(kind(role), self.pooled)(probabilities)
+
+
+def rule() -> str:
+    """How the threshold is chosen, in words for a judge's page."""
+    return gettext(
+        "The rule: the smallest threshold at or above which at least %(least)s gold follow-ups stand, %(precision)s of "
+        "them right, and with which at most %(worst)s of all are taken for good though they say that the reply was bad."
+    ) % {"least": LEAST, "precision": f"{PRECISION:.0%}", "worst": f"{WORST:.0%}"}
 
 
 def kind(role: str) -> str:

@@ -17,6 +17,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from chat.models import Turn
 from core.errors import TalkbackError
@@ -100,7 +101,9 @@ def begin(who: Judge, *, by: User | None = None, votes: int | None = None, anew:
     now = timezone.now()
     waiting = unread(who, gold.items(), since=now if anew else None)
     if not waiting:
-        raise MeasuringRefused(f"{who.name} has read every gold follow-up with these prompts: measure it anew.")
+        raise MeasuringRefused(
+            _("%(judge)s has read every gold follow-up with these prompts: measure it anew.") % {"judge": who.name}
+        )
     try:
         with transaction.atomic():
             return Measuring.objects.create(
@@ -112,7 +115,7 @@ def begin(who: Judge, *, by: User | None = None, votes: int | None = None, anew:
                 asked_at=now,
             )
     except IntegrityError as error:
-        raise MeasuringRefused(f"{who.name} is being measured already.") from error
+        raise MeasuringRefused(_("%(judge)s is being measured already.") % {"judge": who.name}) from error
 
 
 def unfinished() -> list[int]:

@@ -26,6 +26,7 @@ from operator import or_
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from core.errors import TalkbackError
 from judge.calibration import scales
@@ -48,12 +49,15 @@ UNHEARD = ("unreachable", "too late")
 KEPT_S = 30.0
 """How long a weight is kept in this process before it is worked out again."""
 
-RULE = (
-    f"Fewer than {LEAST} follow-ups measured: it votes and counts for nothing, since nothing is known of it. Else the "
-    f"lower end of the 95 % interval of its accuracy decides: from {FLOOR} on it counts in full, below that less and "
-    f"less, and at {NOTHING} or lower not at all. Then it has stopped: no verdict asks it until it is measured anew or "
-    "overruled here."
-)
+
+def rule() -> str:
+    """The rule in words, for the judges' pages."""
+    return _(
+        "Fewer than %(least)s follow-ups measured: it votes and counts for nothing, since nothing is known of it. Else "
+        "the lower end of the 95 %% interval of its accuracy decides: from %(floor)s on it counts in full, below that "
+        "less and less, and at %(nothing)s or lower not at all. Then it has stopped: no verdict asks it until it is "
+        "measured anew or overruled here."
+    ) % {"least": LEAST, "floor": FLOOR, "nothing": NOTHING}
 
 
 class OverrulingRefused(TalkbackError):
@@ -92,19 +96,30 @@ class Standing:
     def sentence(self) -> str:
         """Why it counts what it counts."""
         if self.ruling is not None:
-            who = self.ruling.by or "An operator"
-            return f"{who} set it to {self.weight:g}: {self.ruling.reason}"
+            told = {"who": self.ruling.by or _("An operator"), "weight": f"{self.weight:g}", "why": self.ruling.reason}
+            return _("%(who)s set it to %(weight)s: %(why)s") % told
         measured = self.measured.measured
         if measured < LEAST:
-            said = "Not measured yet" if not measured else f"Measured on {measured} of the {LEAST} that it takes"
-            return f"{said}: it votes and counts for nothing. Measure it now."
-        low = self.measured.interval.low
-        found = f"The lower end of its accuracy is {low:.2f}"
+            if not measured:
+                return _("Not measured yet: it votes and counts for nothing. Measure it now.")
+            return _(
+                "Measured on %(measured)s of the %(least)s that it takes: it votes and counts for nothing. Measure it "
+                "now."
+            ) % {"measured": measured, "least": LEAST}
+        numbers = {"low": f"{self.measured.interval.low:.2f}", "floor": FLOOR, "weight": f"{self.weight:.2f}"}
         if self.weight == 1:
-            return f"{found}, at or above the floor of {FLOOR}: it counts in full."
-        if self.weight > 0:
-            return f"{found}, below the floor of {FLOOR}: it counts {self.weight:.2f} of a vote."
-        return f"{found}: it has stopped, and no verdict asks it until it is measured anew or overruled."
+            said = _("The lower end of its accuracy is %(low)s, at or above the floor of %(floor)s: it counts in full.")
+        elif self.weight > 0:
+            said = _(
+                "The lower end of its accuracy is %(low)s, below the floor of %(floor)s: it counts %(weight)s of a "
+                "vote."
+            )
+        else:
+            said = _(
+                "The lower end of its accuracy is %(low)s: it has stopped, and no verdict asks it until it is measured "
+                "anew or overruled."
+            )
+        return said % numbers
 
 
 def weighed(measured: Agreement) -> float:
@@ -151,9 +166,9 @@ def overrule(judge: str, prompt_version: str, weight: float | None, *, by: User,
     Raises OverrulingRefused for a weight that is not between 0 and 1, and without a reason.
     """
     if weight is not None and not 0 <= weight <= 1:
-        raise OverrulingRefused("A weight is a number from 0 (never asked) to 1 (counts in full).")
+        raise OverrulingRefused(_("A weight is a number from 0 (never asked) to 1 (counts in full)."))
     if not reason.strip():
-        raise OverrulingRefused("Say in a few words why, so that others can follow.")
+        raise OverrulingRefused(_("Say in a few words why, so that others can follow."))
     about = {"judge": judge, "prompt_version": prompt_version}
     with transaction.atomic():
         before = _ruling(judge, prompt_version)
@@ -174,9 +189,9 @@ def set_threshold(judge: str, prompt_version: str, threshold: float | None, *, b
     Raises OverrulingRefused for a threshold that is not between 0.5 and 1, and without a reason.
     """
     if threshold is not None and not 0.5 <= threshold <= 1:
-        raise OverrulingRefused("A threshold is a probability from 0.5 (more likely than not) to 1 (never).")
+        raise OverrulingRefused(_("A threshold is a probability from 0.5 (more likely than not) to 1 (never)."))
     if not reason.strip():
-        raise OverrulingRefused("Say in a few words why, so that others can follow.")
+        raise OverrulingRefused(_("Say in a few words why, so that others can follow."))
     about = {"judge": judge, "prompt_version": prompt_version}
     with transaction.atomic():
         before = scales.threshold_ruling(judge, prompt_version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from judge.hints.decisions import Unwritten
 from judge.models import Acceptance, Hint, Ruling
@@ -21,9 +22,12 @@ def accept_from(source: str, above: float | None, *, by: User) -> Ruling:
     What waits already goes on waiting: a policy decides once, when a hint is proposed.
     """
     if source not in Hint.Source.values:
-        raise Unwritten(f"“{source}” is no source of hints. There are: {', '.join(Hint.Source.values)}.")
+        raise Unwritten(
+            _("“%(source)s” is no source of hints. There are: %(sources)s.")
+            % {"source": source, "sources": ", ".join(Hint.Source.values)}
+        )
     if above is not None and not 0 <= above <= 1:
-        raise Unwritten("A confidence lies between 0 and 1.")
+        raise Unwritten(_("A confidence lies between 0 and 1."))
     with transaction.atomic():
         before = threshold(source)
         Acceptance.objects.update_or_create(

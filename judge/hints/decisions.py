@@ -18,6 +18,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from chat import turns
 from chat.models import Turn
@@ -32,15 +33,27 @@ ROUNDS = 5
 
 
 DID = {
-    Ruling.Verb.ACCEPT: "accepted this hint",
-    Ruling.Verb.EDIT: "edited this hint",
-    Ruling.Verb.MERGE: "merged this hint into another",
-    Ruling.Verb.REJECT: "rejected this hint",
-    Ruling.Verb.NEVER_LEARN: "took this turn out of learning",
-    Ruling.Verb.OVERTURN: "overturned this reward",
-    Ruling.Verb.UNDO: "undid what was decided here",
-    Ruling.Verb.POLICY: "changed this policy",
+    Ruling.Verb.ACCEPT: gettext_lazy("%(who)s accepted this hint at %(time)s UTC."),
+    Ruling.Verb.EDIT: gettext_lazy("%(who)s edited this hint at %(time)s UTC."),
+    Ruling.Verb.MERGE: gettext_lazy("%(who)s merged this hint into another at %(time)s UTC."),
+    Ruling.Verb.REJECT: gettext_lazy("%(who)s rejected this hint at %(time)s UTC."),
+    Ruling.Verb.NEVER_LEARN: gettext_lazy("%(who)s took this turn out of learning at %(time)s UTC."),
+    Ruling.Verb.OVERTURN: gettext_lazy("%(who)s overturned this reward at %(time)s UTC."),
+    Ruling.Verb.UNDO: gettext_lazy("%(who)s undid what was decided here at %(time)s UTC."),
+    Ruling.Verb.POLICY: gettext_lazy("%(who)s changed this policy at %(time)s UTC."),
 }
+
+YOU_DID = {
+    Ruling.Verb.ACCEPT: gettext_lazy("You accepted this hint at %(time)s UTC."),
+    Ruling.Verb.EDIT: gettext_lazy("You edited this hint at %(time)s UTC."),
+    Ruling.Verb.MERGE: gettext_lazy("You merged this hint into another at %(time)s UTC."),
+    Ruling.Verb.REJECT: gettext_lazy("You rejected this hint at %(time)s UTC."),
+    Ruling.Verb.NEVER_LEARN: gettext_lazy("You took this turn out of learning at %(time)s UTC."),
+    Ruling.Verb.OVERTURN: gettext_lazy("You overturned this reward at %(time)s UTC."),
+    Ruling.Verb.UNDO: gettext_lazy("You undid what was decided here at %(time)s UTC."),
+    Ruling.Verb.POLICY: gettext_lazy("You changed this policy at %(time)s UTC."),
+}
+"""The same, told to the person who did it: many languages have another verb for it."""
 
 
 class Overtaken(TalkbackError):
@@ -74,11 +87,8 @@ def standing(row: Hint | Turn) -> str:
     return hashlib.sha256(json.dumps(shown).encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def named(person: User | None, to: User | None = None) -> str:
-    """Who it was, as told to `to`."""
-    if person is None:
-        return "a policy"
-    return "you" if to is not None and person.pk == to.pk else str(person)
+def is_same(one: User | None, other: User | None) -> bool:
+    return one is not None and other is not None and one.pk == other.pk
 
 
 @dataclass
@@ -111,7 +121,7 @@ def stand(rows: Rows, status: Hint.Status, *, text: str, merged_into: Hint | Non
     return change
 
 
-SET_ASIDE = "Another hint of its turn was chosen."
+SET_ASIDE = gettext_noop("Another hint of its turn was chosen.")
 
 
 def ruled(
@@ -157,7 +167,7 @@ def again(act: Callable[[], Ruling]) -> Ruling:
     for _ in range(ROUNDS):
         with suppress(Grown):
             return act()
-    raise Overtaken("Others are deciding about the same hints at this moment. Nothing was changed: try again.")
+    raise Overtaken(gettext("Others are deciding about the same hints at this moment. Nothing was changed: try again."))
 
 
 def become(hint: Hint, *, status: str | None = None, **fields: Any) -> None:
@@ -166,7 +176,10 @@ def become(hint: Hint, *, status: str | None = None, **fields: Any) -> None:
         hint.move(status, **fields)
         return
     if not Hint.objects.filter(pk=hint.pk, status=hint.status).update(**fields):
-        raise IllegalMove(f"hint {hint.pk} is no longer {hint.status}: nothing was changed.")
+        raise IllegalMove(
+            gettext("hint %(hint)s is no longer %(status)s: nothing was changed.")
+            % {"hint": hint.pk, "status": gettext(str(hint.status))}
+        )
     for name, value in fields.items():
         setattr(hint, name, value)
     hint.announce()
@@ -204,7 +217,7 @@ def overruling_of(turn: Turn) -> dict[str, Any] | None:
 def set_learning(turn: Turn, learns: bool) -> None:
     """Put a turn out of learning, or back; what waits goes at once, and the verdict says why."""
     if turn.status == Turn.Status.ANSWERING:
-        raise turns.TurnUnfinished("This reply is still being written: wait for its end.")
+        raise turns.TurnUnfinished(gettext("This reply is still being written: wait for its end."))
     if turn.status == Turn.Status.JUDGED:
         turn.move(Turn.Status.OBSERVED, learns=learns, observed_at=timezone.now())
     else:
@@ -247,10 +260,9 @@ def overtaken(ruling: Ruling | None, by: User | None, hint: Hint | None = None) 
         of_turn = Ruling.objects.select_related("by").filter(turn=ruling.turn_id)
         ruling = of_turn.order_by("-pk").first() or ruling
     if ruling is None:
-        return "This was judged again meanwhile, and is no longer what the page shows. Nothing was changed: look again."
-    who, did = first_upper(named(ruling.by, by)), DID[Ruling.Verb(ruling.verb)]
-    return f"{who} {did} at {ruling.at:%H:%M} UTC. Nothing was changed: look again."
-
-
-def first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:] if text in ("you", "a policy") else text
+        return gettext(
+            "This was judged again meanwhile, and is no longer what the page shows. Nothing was changed: look again."
+        )
+    did = (YOU_DID if is_same(ruling.by, by) else DID)[Ruling.Verb(ruling.verb)]
+    told = did % {"who": ruling.by or gettext("A policy"), "time": f"{ruling.at:%H:%M}"}
+    return f"{told} {gettext('Nothing was changed: look again.')}"

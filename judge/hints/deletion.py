@@ -7,6 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from chat import turns
 from chat.models import Session, Turn
@@ -30,7 +31,9 @@ def lock_sessions(pks: Collection[uuid.UUID]) -> None:
             if _with_followers(pks) - wanted:
                 raise Grown
             return
-    raise Overtaken("Others are deciding about hints of this chat at this moment. Nothing was changed: try again.")
+    raise Overtaken(
+        gettext("Others are deciding about hints of this chat at this moment. Nothing was changed: try again.")
+    )
 
 
 def _with_followers(pks: Collection[uuid.UUID]) -> set[uuid.UUID]:

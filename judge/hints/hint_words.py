@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 Message = Mapping[str, Any]
 
 GUIDANCE = "(Guidance: {hint})"
@@ -177,12 +179,12 @@ def unfit(text: str) -> str:
     ('shorter than 10 characters', 'it holds a control token or a marker', '')
     """
     if len(text.strip()) < SHORTEST:
-        return f"shorter than {SHORTEST} characters"
+        return _("shorter than %(n)s characters") % {"n": SHORTEST}
     if len(text) > LONGEST:
-        return f"longer than {LONGEST} characters"
+        return _("longer than %(n)s characters") % {"n": LONGEST}
     if MARKERS.search(text) or not is_visible(text):
-        return "it holds a control token or a marker"
-    return "" if _plain(text) else "no words in it"
+        return _("it holds a control token or a marker")
+    return "" if _plain(text) else _("no words in it")
 
 
 def is_visible(text: str) -> bool:

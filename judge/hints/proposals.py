@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from judge.hints import acceptance, decisions, hint_words, likeness, reviews, wish_words
@@ -32,10 +33,10 @@ OWN_WORDS = (Hint.Source.PERSON, Hint.Source.SAID)
 TRUSTED = (Hint.Source.PERSON, Hint.Source.SAID, Hint.Source.USER)
 """Whose words are the person's own. Only hints of these are merged without a person."""
 
-SAID = "The person said in their own words what they want."
-WITHDRAWN = "Its author took it back, or says something else now."
-CHANGED = "What it was drawn from has changed, and does not ask for it any more."
-SATISFIED = "The person has said since that the reply is good."
+SAID = gettext_noop("The person said in their own words what they want.")
+WITHDRAWN = gettext_noop("Its author took it back, or says something else now.")
+CHANGED = gettext_noop("What it was drawn from has changed, and does not ask for it any more.")
+SATISFIED = gettext_noop("The person has said since that the reply is good.")
 
 
 @dataclass(frozen=True)
@@ -368,14 +369,16 @@ def why_it_waits(text: str, source: str, confidence: float | None, *, trusted: b
     """Why a person is asked, in a sentence; empty when the policy accepts it. `may_accept`: the hints of its judges
     were measured, and are good enough to be accepted without a person."""
     if source != Hint.Source.PERSON and not trusted:
-        return "The votes of this judge teach nothing by themselves."
+        return gettext_noop("The votes of this judge teach nothing by themselves.")
     if not acceptance.passes(source, confidence):
         least = acceptance.threshold(source)
         if least is None:
-            return f"What comes from {FROM.get(source, source)} waits for a person."
+            return WAITS[source]
         return f"It is sure by {confidence or 0:.2f}; it takes {least:.2f} to be accepted without a person."
     if source not in OWN_WORDS and not may_accept:
-        return "A judge worded it, whose hints were not measured to be good enough to go without a person."
+        return gettext_noop(
+            "A judge worded it, whose hints were not measured to be good enough to go without a person."
+        )
     if source not in TRUSTED and (lure := hint_words.lure(text)):
         return f"It holds {lure}, and comes from {FROM.get(source, source)}."
     return ""
@@ -397,6 +400,19 @@ FROM: dict[str, str] = {
     Hint.Source.FILE: "a file's text",
     Hint.Source.WEB: "the web",
 }
+
+
+WAITS: dict[str, str] = {
+    Hint.Source.PERSON: gettext_noop("What comes from a person's own words waits for a person."),
+    Hint.Source.SAID: gettext_noop("What comes from the user's own next message waits for a person."),
+    Hint.Source.USER: gettext_noop("What comes from what the user said waits for a person."),
+    Hint.Source.ENVIRONMENT: gettext_noop("What comes from an environment waits for a person."),
+    Hint.Source.TEST: gettext_noop("What comes from a test's output waits for a person."),
+    Hint.Source.TOOL: gettext_noop("What comes from a tool's text waits for a person."),
+    Hint.Source.FILE: gettext_noop("What comes from a file's text waits for a person."),
+    Hint.Source.WEB: gettext_noop("What comes from the web waits for a person."),
+}
+"""As rows keep it; pages translate it."""
 
 
 def _set_aside(row: Hint, why: str, now: Any) -> None:

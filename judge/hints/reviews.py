@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from chat import turns
 from chat.models import Turn
@@ -27,9 +28,12 @@ def accept(hint: Hint, *, by: User, seen: str = "", reason: str = "", bulk: uuid
     def decide(rows: Rows) -> Change:
         locked = rows.hint
         if locked.status == Hint.Status.ACCEPTED and locked.decided_by_id is not None:
-            raise NotPossible(f"This hint is accepted already: {decisions.named(locked.decided_by, by)} did it.")
+            if decisions.is_same(locked.decided_by, by):
+                raise NotPossible(_("This hint is accepted already: you did it."))
+            told = _("This hint is accepted already: %(who)s did it.")
+            raise NotPossible(told % {"who": locked.decided_by or _("a policy")})
         if back := wish_words.find_references(hint_words.guidance_in(locked.proposed)):
-            raise NotPossible(f"{wish_words.refusal(back)} Edit it first.")
+            raise NotPossible(f"{wish_words.refusal(back)} {_('Edit it first.')}")
         return decisions.stand(rows, Hint.Status.ACCEPTED, text=locked.proposed)
 
     return decisions.ruled(hint, Ruling.Verb.ACCEPT, decide, by=by, seen=seen, reason=reason, bulk=bulk)
@@ -39,7 +43,7 @@ def edit(hint: Hint, text: str, *, by: User, seen: str = "", reason: str = "") -
     """Let its turn learn from this hint in the reviewer's words. Raises Unwritten for words that cannot be a hint."""
     text = text.strip()
     if fault := hint_words.unfit(text):
-        raise Unwritten(f"That cannot be a hint: {fault}.")
+        raise Unwritten(_("That cannot be a hint: %(why)s.") % {"why": fault})
     if back := wish_words.find_references(hint_words.guidance_in(text)):
         raise Unwritten(wish_words.refusal(back))
     if text == hint.proposed:
@@ -47,7 +51,7 @@ def edit(hint: Hint, text: str, *, by: User, seen: str = "", reason: str = "") -
 
     def decide(rows: Rows) -> Change:
         if rows.hint.status == Hint.Status.EDITED and rows.hint.text == text:
-            raise NotPossible("These are the words that stand already.")
+            raise NotPossible(_("These are the words that stand already."))
         return decisions.stand(rows, Hint.Status.EDITED, text=text)
 
     return decisions.ruled(hint, Ruling.Verb.EDIT, decide, by=by, seen=seen, reason=reason)
@@ -63,13 +67,15 @@ def merge(hint: Hint, into: Hint, *, by: User, seen: str = "", reason: str = "")
         locked, other = rows.hint, rows.into
         assert other is not None  # it was named
         if other.pk == locked.pk:
-            raise NotPossible("A hint cannot be merged into itself.")
+            raise NotPossible(_("A hint cannot be merged into itself."))
         if rows.turns[locked.turn_id].session.user_id != rows.turns[other.turn_id].session.user_id:
-            raise NotPossible("These are hints of two people: what one asks for is not taught for the other's replies.")
+            raise NotPossible(
+                _("These are hints of two people: what one asks for is not taught for the other's replies.")
+            )
         if other.status == Hint.Status.REJECTED:
-            raise NotPossible("The hint to merge into was rejected: accept or edit that one first.")
+            raise NotPossible(_("The hint to merge into was rejected: accept or edit that one first."))
         if locked.status == Hint.Status.MERGED and locked.merged_into_id == other.pk:
-            raise NotPossible("It is merged into that hint already.")
+            raise NotPossible(_("It is merged into that hint already."))
         change = decisions.stand(rows, Hint.Status.MERGED, text=locked.proposed, merged_into=other)
         for one in rows.merged:
             if one.pk != other.pk:
@@ -84,7 +90,10 @@ def reject(hint: Hint, *, by: User, seen: str = "", reason: str = "", bulk: uuid
 
     def decide(rows: Rows) -> Change:
         if rows.hint.status == Hint.Status.REJECTED and rows.hint.decided_by_id is not None:
-            raise NotPossible(f"This hint is rejected already: {decisions.named(rows.hint.decided_by, by)} did it.")
+            if decisions.is_same(rows.hint.decided_by, by):
+                raise NotPossible(_("This hint is rejected already: you did it."))
+            told = _("This hint is rejected already: %(who)s did it.")
+            raise NotPossible(told % {"who": rows.hint.decided_by or _("a policy")})
         change = Change()
         change.to(
             rows.hint, {"status": Hint.Status.REJECTED, "merged_into_id": None, "waits_because": ""}, decides=True
@@ -104,7 +113,7 @@ def never_learn(
     with transaction.atomic():
         locked = turns.locked(turn)
         if not locked.learns:
-            raise NotPossible("This turn is off the record already.")
+            raise NotPossible(_("This turn is off the record already."))
         decisions.set_learning(locked, False)
         return Ruling.objects.create(
             verb=Ruling.Verb.NEVER_LEARN,
@@ -124,9 +133,9 @@ def overturn(turn: Turn, reward: int | None, *, by: User, reason: str, seen: str
     `reason` is asked for: the next reviewer learns from it, and so does the author of the judge's prompts.
     """
     if reward not in (-1, 0, 1, None):
-        raise Unwritten("A reward is -1, 0 or 1, or none at all.")
+        raise Unwritten(_("A reward is -1, 0 or 1, or none at all."))
     if not reason.strip():
-        raise Unwritten("Say in a few words why, so that others can learn from it.")
+        raise Unwritten(_("Say in a few words why, so that others can learn from it."))
     with transaction.atomic():
         locked = turns.locked(turn)
         decisions.check_seen(locked, seen, by)
@@ -158,10 +167,10 @@ def bulk(
             if verb == Ruling.Verb.REJECT:
                 decided.append(reject(hint, by=by, seen=shown, reason=reason, bulk=together))
             elif verb not in (Ruling.Verb.ACCEPT, Ruling.Verb.NEVER_LEARN):
-                raise NotPossible(f"“{verb}” is decided one hint at a time.")
+                raise NotPossible(_("“%(verb)s” is decided one hint at a time.") % {"verb": _(verb)})
             elif hint.turn_id in met:  # a turn learns from one hint, and is taken out of learning once
                 if verb == Ruling.Verb.ACCEPT:
-                    refused.append(f"{str(hint).capitalize()}: another hint of its turn was accepted just now.")
+                    refused.append(_refused(hint, _("another hint of its turn was accepted just now.")))
             elif verb == Ruling.Verb.ACCEPT:
                 decided.append(accept(hint, by=by, seen=shown, reason=reason, bulk=together))
                 met.add(hint.turn_id)
@@ -169,14 +178,18 @@ def bulk(
                 decided.append(never_learn(hint.turn, by=by, reason=reason, hint=hint, bulk=together))
                 met.add(hint.turn_id)
         except (Overtaken, IllegalMove, turns.TurnUnfinished) as error:
-            refused.append(f"{str(hint).capitalize()}: {error}")
+            refused.append(_refused(hint, str(error)))
         except NotPossible as error:
             if verb not in (Ruling.Verb.ACCEPT, Ruling.Verb.REJECT, Ruling.Verb.NEVER_LEARN):
                 raise
-            refused.append(f"{str(hint).capitalize()}: {error}")
+            refused.append(_refused(hint, str(error)))
         except Hint.DoesNotExist:
-            refused.append("A hint was deleted meanwhile, with its chat.")
+            refused.append(_("A hint was deleted meanwhile, with its chat."))
     return decided, refused
+
+
+def _refused(hint: Hint, why: str) -> str:
+    return _("Hint %(hint)s on %(turn)s: %(why)s") % {"hint": hint.pk, "turn": hint.turn_id, "why": why}
 
 
 def taught(hint: Hint) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.db.models import Case, CharField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from judge.models import Hint, Vote
 from judge.samples import sample_rows
 
-NOT_SURE = "not sure"
+NOT_SURE = gettext_noop("not sure")
 
 UNSURE = 0.6
 """A reward that votes decided with less confidence is worth a look: an operator's low threshold let it pass."""
@@ -49,10 +50,10 @@ def unclear() -> QuerySet[Turn]:
     found = found.annotate(leaning=Coalesce(Subquery(total), Value(0)))
     found = found.annotate(
         because=Case(
-            When(voted & Q(judgement__reward=0, judgement__confidence__lte=0.5), then=Value("tie")),
-            When(voted & Q(judgement__confidence__lt=UNSURE), then=Value("low confidence")),
-            When(against, then=Value("thumb against votes")),
-            When(judgement__reason=sample_rows.Reason.NO_QUORUM, then=Value("no quorum")),
+            When(voted & Q(judgement__reward=0, judgement__confidence__lte=0.5), then=Value(gettext_noop("tie"))),
+            When(voted & Q(judgement__confidence__lt=UNSURE), then=Value(gettext_noop("low confidence"))),
+            When(against, then=Value(gettext_noop("thumb against votes"))),
+            When(judgement__reason=sample_rows.Reason.NO_QUORUM, then=Value(gettext_noop("no quorum"))),
             When(judgement__reason_code=sample_rows.Reason.UNCLEAR.code, then=Value(NOT_SURE)),
             default=Value(""),
             output_field=CharField(),

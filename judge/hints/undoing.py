@@ -9,6 +9,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from chat import turns
 from chat.models import Turn
@@ -62,13 +63,16 @@ def _undo_one(
     ruling: Ruling, locked_turns: dict[uuid.UUID, Turn], hints_: dict[int, Hint], by: User, together: uuid.UUID | None
 ) -> Ruling:
     if (since := Ruling.objects.select_related("by").filter(undoes=ruling).first()) is not None:
-        raise Overtaken(f"{decisions.first_upper(decisions.named(since.by, by))} undid that already: look at it again.")
+        if decisions.is_same(since.by, by):
+            raise Overtaken(_("You undid that already: look at it again."))
+        who = since.by or _("A policy")
+        raise Overtaken(_("%(who)s undid that already: look at it again.") % {"who": who})
     if not ruling.before and not ruling.after:
-        raise NotPossible("The chat that this decision was about was deleted: there is nothing to put back.")
+        raise NotPossible(_("The chat that this decision was about was deleted: there is nothing to put back."))
     of_source = ruling.verb == Ruling.Verb.POLICY
     turn = locked_turns.get(ruling.turn_id) if ruling.turn_id else None
     if turn is None and not of_source:
-        raise NotPossible("The chat that this decision was about was deleted: there is nothing to put back.")
+        raise NotPossible(_("The chat that this decision was about was deleted: there is nothing to put back."))
     if of_source:
         _undo_policy(ruling, by)
     elif "overruling" in ruling.after:
@@ -101,7 +105,7 @@ def _undo_decision(ruling: Ruling, locked_turns: dict[uuid.UUID, Turn], hints_: 
     others = {int(pk): one for pk, one in after.pop("others", {}).items()}
     stood = {int(pk): one for pk, one in before.pop("others", {}).items()}
     if ruling.hint_id is None:
-        raise NotPossible("The hint that this decision was about was deleted: there is nothing to put back.")
+        raise NotPossible(_("The hint that this decision was about was deleted: there is nothing to put back."))
     expected, wanted = others | {ruling.hint_id: after}, stood | {ruling.hint_id: before}
     for pk, then in expected.items():
         hint = hints_.get(pk)
@@ -144,9 +148,12 @@ def _undo_overturning(ruling: Ruling, turn: Turn, by: User) -> None:
 def _undo_policy(ruling: Ruling, by: User) -> None:
     source = ruling.after.get("source")
     if source not in Hint.Source.values:
-        raise NotPossible("This is changed back where it was changed.")
+        raise NotPossible(_("This is changed back where it was changed."))
     if acceptance.threshold(source) != ruling.after["above"]:
-        raise Overtaken(f"The policy for {source} was changed again since: look at it before you change it back.")
+        raise Overtaken(
+            _("The policy for %(source)s was changed again since: look at it before you change it back.")
+            % {"source": _(source)}
+        )
     Acceptance.objects.update_or_create(
         source=source, defaults={"above": ruling.before["above"], "changed_by": by, "changed_at": timezone.now()}
     )

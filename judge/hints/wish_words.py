@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from django.utils.translation import ngettext
+
 LONGEST_CLAUSE = 300
 """Characters of a clause that is read; a longer one says too much to be one wish."""
 
@@ -140,8 +142,12 @@ def suggest_wish(text: str) -> str:
 def refusal(references: Sequence[Reference]) -> str:
     """Why words with these references cannot be a wish, in a sentence."""
     words = ", ".join(f"“{one.text}”" for one in references[:3])
-    verb = "speaks" if len(references) == 1 else "speak"
-    return f"{words} {verb} of an earlier reply. Say it so that it holds for every reply."
+    speaks = ngettext(
+        "%(words)s speaks of an earlier reply. Say it so that it holds for every reply.",
+        "%(words)s speak of an earlier reply. Say it so that it holds for every reply.",
+        len(references),
+    )
+    return speaks % {"words": words}
 
 
 # Taking a text apart

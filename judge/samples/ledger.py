@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.search import keeping
@@ -22,13 +24,13 @@ from training.models import Sample
 class Stands(StrEnum):
     """Where a turn stands that has no verdict's reason, as a person reads it. Its name in lower case is the code."""
 
-    SAMPLE = "it became a sample"
-    STALE = "its sample was dropped before it was learned"
-    REMOVED = "its sample was removed"
-    WRITING = "the reply is being written"
-    UNANSWERED = "nothing has come back after it yet"
-    JUDGING = "what came back is being judged"
-    CLOSED = "the conversation ended and nothing came back after it"
+    SAMPLE = gettext_noop("it became a sample")
+    STALE = gettext_noop("its sample was dropped before it was learned")
+    REMOVED = gettext_noop("its sample was removed")
+    WRITING = gettext_noop("the reply is being written")
+    UNANSWERED = gettext_noop("nothing has come back after it yet")
+    JUDGING = gettext_noop("what came back is being judged")
+    CLOSED = gettext_noop("the conversation ended and nothing came back after it")
 
     @property
     def code(self) -> str:
@@ -36,61 +38,97 @@ class Stands(StrEnum):
 
 
 SENTENCES: Mapping[str, str] = {one.code: str(one) for one in (*Stands, *Reason)}
-"""Every code there is, and what it means."""
+"""Every code there is, and what it means, in English."""
 
 ADVICE: Mapping[str, str] = {
-    Stands.SAMPLE.code: "Nothing to do: it teaches, or has taught.",
-    Stands.STALE.code: "Samples grow old when checkpoints change faster than batches fill, and a later verdict takes "
-    "the place of an earlier one. Many of them: fill batches sooner with a smaller batch_size, or raise max_age.",
-    Stands.REMOVED.code: "Nothing to do: a person had what it taught taken out.",
-    Stands.WRITING.code: "Nothing to do: wait for the reply.",
-    Stands.UNANSWERED.code: "Nothing to do: a next message, a thumb or a correction will be judged.",
-    Stands.JUDGING.code: "Wait. If it stays so, the judge's worker or its server is away: see the loop.",
-    Stands.CLOSED.code: "A thumb or a correction still opens it again. Clients that close sessions early can give "
-    "feedback by POST /v1/feedback.",
-    Reason.SIDE.code: "Nothing to do where these are titles and summaries. If main requests are among them, correct "
-    "the rules under Clients.",
-    Reason.IMPORTED.code: "Nothing to do: what is said from then on in such a chat may teach.",
-    Reason.UNCOUNTED.code: "Read the sentence of one of them: its world failed, the model's window was full, or too "
-    "few attempts at its task count.",
-    Reason.OFF.code: "Nothing to do: the person, the key or the session said no.",
-    Reason.STOPPED.code: "Many of them: look for time-outs of the client, or for an engine that fails.",
-    Reason.TRUNCATED.code: "Have the client ask for more tokens (max_tokens), or use a model with a longer window. "
-    "Guidance, a rewrite and accepted hints teach all the same; its reward and its end do not.",
-    Reason.EMPTY.code: "The model ended at once. Many of them: look at the checkpoint that is live.",
-    Reason.HELD_OUT.code: "Nothing to do: what the exam asks must not be learned.",
-    Reason.KEPT.code: "Nothing to do: a share of each person's corrections (the recipe's holdout) shows whether "
-    "candidates do better on what they never trained on.",
-    Reason.NO_SIGNAL.code: "Nothing came back that a judge could read. A thumb would decide it.",
-    Reason.NO_QUORUM.code: "Too few of the judge's votes could be read. Read some of them: a judge that babbles wants "
-    "another model or prompt, one that is late wants more time (JUDGE_DEADLINE_S) or room (JUDGE_MAX_NEW_TOKENS).",
-    Reason.NEUTRAL.code: "Nothing to do: what came back neither praised nor blamed. A judge that says so too often "
-    "shows it under Judges.",
-    Reason.UNCLEAR.code: "Nothing to do: a judge that is not sure teaches nothing. Decide some under Rewards, or "
-    "move its threshold on the judge's page.",
-    Reason.NEW_TOPIC.code: "Nothing to do: the next message was about something else.",
-    Reason.UNMEASURED.code: "Measure it: Judges, Measure now. People's words teach meanwhile.",
-    Reason.TIED.code: "Decide it under Rewards, or leave it neutral. Many ties: ask more votes (JUDGE_VOTES=5).",
-    Reason.NOT_ASKED.code: "The recipe learns from another kind of signal. The combined recipe takes both.",
-    Reason.UNTRUSTED.code: "Name a better judge (JUDGES or JUDGE_URL), or let these votes teach with JUDGE_TEACHES=1 "
-    "once Judges shows that they are good enough.",
-    Reason.WISH_WAITS.code: "The person is asked under the reply to say it so that it holds for every reply. A hint "
-    "that speaks of an earlier reply is edited under Hints.",
-    Reason.HINT_WAITS.code: "Accept or reject it under Hints.",
-    Reason.HINT_REJECTED.code: "Nothing to do: a reviewer said no. Hints and the audit log say who and why.",
-    Reason.PERSONAL.code: "Nothing to do: it stays out. Read its sentence if there are many.",
-    Reason.MARKS_LOST.code: "Mark the words once more, on a reply of the model as it is served now.",
-    Reason.LEARNED.code: "Nothing to do: it was learned before this was said, and once is enough.",
-    Reason.WITHDRAWN.code: "What it taught is in weights already: Cleanings learns them again without it.",
-    Reason.NO_JUDGE.code: "Measure the judges anew, or overrule the floor, under Judges. People's words teach "
-    "meanwhile.",
-    Reason.WEIGHTS_GONE.code: "Full weights are swapped in place, so a verdict must come before the next swap. "
-    "Adapters stay: keep their folders.",
-    Reason.TOO_LONG.code: "The hint does not fit beside so long a conversation. Shorter guidance helps, or a longer "
-    "window.",
-    Reason.LAID_OUT_ANEW.code: "The model's chat template was changed after the reply. Turns from now on are well.",
-    Reason.NOT_SCORED.code: "Read the sentence of one of them: the engine says what it refuses.",
-    Reason.UNREADABLE.code: "Read the sentence of one of them.",
+    Stands.SAMPLE.code: gettext_noop("Nothing to do: it teaches, or has taught."),
+    Stands.STALE.code: gettext_noop(
+        "Samples grow old when checkpoints change faster than batches fill, and a later verdict takes "
+        "the place of an earlier one. Many of them: fill batches sooner with a smaller batch_size, or raise max_age."
+    ),
+    Stands.REMOVED.code: gettext_noop("Nothing to do: a person had what it taught taken out."),
+    Stands.WRITING.code: gettext_noop("Nothing to do: wait for the reply."),
+    Stands.UNANSWERED.code: gettext_noop("Nothing to do: a next message, a thumb or a correction will be judged."),
+    Stands.JUDGING.code: gettext_noop("Wait. If it stays so, the judge's worker or its server is away: see the loop."),
+    Stands.CLOSED.code: gettext_noop(
+        "A thumb or a correction still opens it again. Clients that close sessions early can give "
+        "feedback by POST /v1/feedback."
+    ),
+    Reason.SIDE.code: gettext_noop(
+        "Nothing to do where these are titles and summaries. If main requests are among them, correct "
+        "the rules under Clients."
+    ),
+    Reason.IMPORTED.code: gettext_noop("Nothing to do: what is said from then on in such a chat may teach."),
+    Reason.UNCOUNTED.code: gettext_noop(
+        "Read the sentence of one of them: its world failed, the model's window was full, or too "
+        "few attempts at its task count."
+    ),
+    Reason.OFF.code: gettext_noop("Nothing to do: the person, the key or the session said no."),
+    Reason.STOPPED.code: gettext_noop("Many of them: look for time-outs of the client, or for an engine that fails."),
+    Reason.TRUNCATED.code: gettext_noop(
+        "Have the client ask for more tokens (max_tokens), or use a model with a longer window. "
+        "Guidance, a rewrite and accepted hints teach all the same; its reward and its end do not."
+    ),
+    Reason.EMPTY.code: gettext_noop("The model ended at once. Many of them: look at the checkpoint that is live."),
+    Reason.HELD_OUT.code: gettext_noop("Nothing to do: what the exam asks must not be learned."),
+    Reason.KEPT.code: gettext_noop(
+        "Nothing to do: a share of each person's corrections (the recipe's holdout) shows whether "
+        "candidates do better on what they never trained on."
+    ),
+    Reason.NO_SIGNAL.code: gettext_noop("Nothing came back that a judge could read. A thumb would decide it."),
+    Reason.NO_QUORUM.code: gettext_noop(
+        "Too few of the judge's votes could be read. Read some of them: a judge that babbles wants "
+        "another model or prompt, one that is late wants more time (JUDGE_DEADLINE_S) or room (JUDGE_MAX_NEW_TOKENS)."
+    ),
+    Reason.NEUTRAL.code: gettext_noop(
+        "Nothing to do: what came back neither praised nor blamed. A judge that says so too often "
+        "shows it under Judges."
+    ),
+    Reason.UNCLEAR.code: gettext_noop(
+        "Nothing to do: a judge that is not sure teaches nothing. Decide some under Rewards, or "
+        "move its threshold on the judge's page."
+    ),
+    Reason.NEW_TOPIC.code: gettext_noop("Nothing to do: the next message was about something else."),
+    Reason.UNMEASURED.code: gettext_noop("Measure it: Judges, Measure now. People's words teach meanwhile."),
+    Reason.TIED.code: gettext_noop(
+        "Decide it under Rewards, or leave it neutral. Many ties: ask more votes (JUDGE_VOTES=5)."
+    ),
+    Reason.NOT_ASKED.code: gettext_noop(
+        "The recipe learns from another kind of signal. The combined recipe takes both."
+    ),
+    Reason.UNTRUSTED.code: gettext_noop(
+        "Name a better judge (JUDGES or JUDGE_URL), or let these votes teach with JUDGE_TEACHES=1 "
+        "once Judges shows that they are good enough."
+    ),
+    Reason.WISH_WAITS.code: gettext_noop(
+        "The person is asked under the reply to say it so that it holds for every reply. A hint "
+        "that speaks of an earlier reply is edited under Hints."
+    ),
+    Reason.HINT_WAITS.code: gettext_noop("Accept or reject it under Hints."),
+    Reason.HINT_REJECTED.code: gettext_noop(
+        "Nothing to do: a reviewer said no. Hints and the audit log say who and why."
+    ),
+    Reason.PERSONAL.code: gettext_noop("Nothing to do: it stays out. Read its sentence if there are many."),
+    Reason.MARKS_LOST.code: gettext_noop("Mark the words once more, on a reply of the model as it is served now."),
+    Reason.LEARNED.code: gettext_noop("Nothing to do: it was learned before this was said, and once is enough."),
+    Reason.WITHDRAWN.code: gettext_noop(
+        "What it taught is in weights already: Cleanings learns them again without it."
+    ),
+    Reason.NO_JUDGE.code: gettext_noop(
+        "Measure the judges anew, or overrule the floor, under Judges. People's words teach meanwhile."
+    ),
+    Reason.WEIGHTS_GONE.code: gettext_noop(
+        "Full weights are swapped in place, so a verdict must come before the next swap. "
+        "Adapters stay: keep their folders."
+    ),
+    Reason.TOO_LONG.code: gettext_noop(
+        "The hint does not fit beside so long a conversation. Shorter guidance helps, or a longer window."
+    ),
+    Reason.LAID_OUT_ANEW.code: gettext_noop(
+        "The model's chat template was changed after the reply. Turns from now on are well."
+    ),
+    Reason.NOT_SCORED.code: gettext_noop("Read the sentence of one of them: the engine says what it refuses."),
+    Reason.UNREADABLE.code: gettext_noop("Read the sentence of one of them."),
 }
 """What to do about each, in a sentence or two. A code that is not here needs nothing."""
 
@@ -100,7 +138,12 @@ class Why:
     """Why a turn taught nothing, or that it did: a word of the list, and the sentence."""
 
     code: str
-    sentence: str
+    english: str
+    """As rows keep it."""
+
+    @property
+    def sentence(self) -> str:
+        return _(self.english) if self.english else ""
 
     @property
     def is_sample(self) -> bool:
@@ -165,6 +208,11 @@ CODE = Case(
 """`why(turn).code`, asked of the database."""
 
 
+def meaning(code: str) -> str:
+    """What a code means, in the reader's language."""
+    return _(SENTENCES.get(code, code.replace("_", " ")))
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the ledger."""
@@ -176,11 +224,11 @@ class Entry:
 
     @property
     def sentence(self) -> str:
-        return SENTENCES.get(self.code, self.code.replace("_", " "))
+        return meaning(self.code)
 
     @property
     def advice(self) -> str:
-        return ADVICE.get(self.code, "")
+        return _(advice) if (advice := ADVICE.get(self.code)) else ""
 
 
 def counted(turns: QuerySet[Turn]) -> list[Entry]:

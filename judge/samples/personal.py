@@ -21,9 +21,13 @@ from typing import Any
 
 import phonenumbers
 import re2
+from django.utils.translation import gettext_noop
 from stdnum import iban, luhn
 
-USUAL = ("key", "password", "card", "iban", "email", "phone")
+USUAL = (
+    *(gettext_noop("key"), gettext_noop("password"), gettext_noop("card"), gettext_noop("iban"), gettext_noop("email")),
+    gettext_noop("phone"),
+)
 """The kinds that are looked for unless told otherwise; of two that overlap the first here names the finding."""
 
 KINDS = (*USUAL, "ip")

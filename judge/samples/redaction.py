@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext, gettext_noop
 
 from chat.models import Turn
 from chat.rendering.renderer import MessagesRefused, Renderer
@@ -34,7 +35,12 @@ from judge.samples.removal import Remover
 from judge.samples.teacher import LaidOutAnew, TooLong, Unreadable
 from judge.votes.evidence import Evidence
 
-REQUEST, TOOLS, REPLY, HINT = "request", "tools", "reply", "hint"
+REQUEST, TOOLS, REPLY, HINT = (
+    gettext_noop("request"),
+    gettext_noop("tools"),
+    gettext_noop("reply"),
+    gettext_noop("hint"),
+)
 """Where something was removed."""
 
 Value = TypeVar("Value")
@@ -317,8 +323,12 @@ def shown(turn: Turn, hints: Sequence[str] = ()) -> list[Before]:
     stored. What tools were called with, and the tools, are not among them."""
     remover = Remover(wanted())
     learn(remover, turn.messages, turn.tools, [turn.text, *hints])
-    texts = [(f"{REQUEST}, {message['role']}", words) for message in turn.messages for words in words_of(message)]
-    texts += [(REPLY, turn.text), *((HINT, hint) for hint in hints)]
+    texts = [
+        (f"{gettext(REQUEST)}, {gettext(message['role'])}", words)
+        for message in turn.messages
+        for words in words_of(message)
+    ]
+    texts += [(gettext(REPLY), turn.text), *((gettext(HINT), hint) for hint in hints)]
     found = (Before(where, tuple(remover.pieces(text, where))) for where, text in texts)
     return [one for one in found if one.is_changed]
 
@@ -333,7 +343,7 @@ def tried(text: str) -> tuple[Before, list[dict[str, Any]]]:
     """What would be removed from this text, and how much of what."""
     remover = Remover(wanted())
     remover.learn(text)
-    before = Before(REQUEST, tuple(remover.pieces(text, REQUEST)))
+    before = Before(gettext(REQUEST), tuple(remover.pieces(text, REQUEST)))
     return before, remover.told
 
 

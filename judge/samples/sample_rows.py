@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from chat import clients
 from chat.models import Turn
 from chat.rendering.renderer import MessagesRefused, Renderer
@@ -32,40 +34,45 @@ from training.provenance import taints
 
 
 class Reason(StrEnum):
-    """Why a turn does not teach, as a person reads it. Its name in lower case is what the ledger counts."""
+    """Why a turn does not teach, as a person reads it. Rows keep it in English, and pages translate it. Its name in
+    lower case is what the ledger counts."""
 
-    SIDE = "a side request never teaches"
-    IMPORTED = "it was imported: another model wrote it, so there are no tokens of ours to learn from"
-    UNCOUNTED = "it is no step of an attempt that counts"
-    OFF = "learning is off here"
-    STOPPED = "the reply was stopped before it was whole"
-    TRUNCATED = "the reply was cut off at its length limit"
-    EMPTY = "the reply is empty"
-    HELD_OUT = "its prompt belongs to the exam of candidates, which never trains"
-    KEPT = "it is kept for examining: the gate asks candidates about it, so it never trains"
-    NO_SIGNAL = "nothing came back that says how it went"
-    NO_QUORUM = "too few of the judge's votes could be read"
-    NEUTRAL = "neutral, and no hint"
-    MARKS_LOST = "it cannot be told which of its tokens wrote the words that were marked"
-    UNCLEAR = "unclear: the judge is not sure enough"
-    NEW_TOPIC = "they turned to another subject, which says nothing of this reply"
-    UNMEASURED = "no judge was measured yet: votes are cast, and count for nothing until one is"
-    TIED = "the votes balance: neutral, until a person decides"
-    NOT_ASKED = "the recipe does not learn from this kind of signal"
-    UNTRUSTED = "only votes speak for it, and this judge's votes do not teach (JUDGE_URL names a better one)"
-    WISH_WAITS = "what was written speaks of this reply alone: its person is asked what holds for every one"
-    HINT_WAITS = "its hint waits for a person"
-    HINT_REJECTED = "its hint was rejected"
-    LEARNED = "it was learned already"
-    WITHDRAWN = "withdrawn after it was learned"
-    PERSONAL = "personal data in it could not be removed"
-    NO_JUDGE = "no judge is asked at present: each was wrong too often, or none is set up"
+    SIDE = gettext_noop("a side request never teaches")
+    IMPORTED = gettext_noop("it was imported: another model wrote it, so there are no tokens of ours to learn from")
+    UNCOUNTED = gettext_noop("it is no step of an attempt that counts")
+    OFF = gettext_noop("learning is off here")
+    STOPPED = gettext_noop("the reply was stopped before it was whole")
+    TRUNCATED = gettext_noop("the reply was cut off at its length limit")
+    EMPTY = gettext_noop("the reply is empty")
+    HELD_OUT = gettext_noop("its prompt belongs to the exam of candidates, which never trains")
+    KEPT = gettext_noop("it is kept for examining: the gate asks candidates about it, so it never trains")
+    NO_SIGNAL = gettext_noop("nothing came back that says how it went")
+    NO_QUORUM = gettext_noop("too few of the judge's votes could be read")
+    NEUTRAL = gettext_noop("neutral, and no hint")
+    MARKS_LOST = gettext_noop("it cannot be told which of its tokens wrote the words that were marked")
+    UNCLEAR = gettext_noop("unclear: the judge is not sure enough")
+    NEW_TOPIC = gettext_noop("they turned to another subject, which says nothing of this reply")
+    UNMEASURED = gettext_noop("no judge was measured yet: votes are cast, and count for nothing until one is")
+    TIED = gettext_noop("the votes balance: neutral, until a person decides")
+    NOT_ASKED = gettext_noop("the recipe does not learn from this kind of signal")
+    UNTRUSTED = gettext_noop(
+        "only votes speak for it, and this judge's votes do not teach (JUDGE_URL names a better one)"
+    )
+    WISH_WAITS = gettext_noop(
+        "what was written speaks of this reply alone: its person is asked what holds for every one"
+    )
+    HINT_WAITS = gettext_noop("its hint waits for a person")
+    HINT_REJECTED = gettext_noop("its hint was rejected")
+    LEARNED = gettext_noop("it was learned already")
+    WITHDRAWN = gettext_noop("withdrawn after it was learned")
+    PERSONAL = gettext_noop("personal data in it could not be removed")
+    NO_JUDGE = gettext_noop("no judge is asked at present: each was wrong too often, or none is set up")
     # Of those below, the verdict keeps the whole sentence (judge.samples.teacher.Unreadable); these are its kinds.
-    WEIGHTS_GONE = "the weights that served it are gone"
-    TOO_LONG = "with its hint the prompt is too long for the model"
-    LAID_OUT_ANEW = "the model lays this conversation out differently now"
-    NOT_SCORED = "the engine would not score it"
-    UNREADABLE = "it cannot be scored as it was served any more"
+    WEIGHTS_GONE = gettext_noop("the weights that served it are gone")
+    TOO_LONG = gettext_noop("with its hint the prompt is too long for the model")
+    LAID_OUT_ANEW = gettext_noop("the model lays this conversation out differently now")
+    NOT_SCORED = gettext_noop("the engine would not score it")
+    UNREADABLE = gettext_noop("it cannot be scored as it was served any more")
 
     @property
     def code(self) -> str:
@@ -82,7 +89,7 @@ class Reason(StrEnum):
         return known.code if said else ""
 
 
-SUPERSEDED = "superseded by a later verdict"
+SUPERSEDED = gettext_noop("superseded by a later verdict")
 
 NOTHING: dict[str, Any] = {
     "prompt_ids": [], "response_ids": [], "mask": [], "behaviour_logprobs": [], "sampled_logprobs": [], "rewards": [],
@@ -189,14 +196,16 @@ def rewritten(clean: Clean, words: str, renderer: Renderer) -> list[int]:
     """
     turn = clean.turn
     if clean.hint(words) != words:
-        raise StillPersonal("What was written instead holds personal data, so it is not learned word for word.")
+        raise StillPersonal(
+            gettext_noop("What was written instead holds personal data, so it is not learned word for word.")
+        )
     tools = None if turn.asked.get("tool_choice") == "none" else turn.tools or None
     try:
         ids = renderer.reply_ids(turn.messages, words, tools)
     except MessagesRefused as error:
         raise LaidOutAnew(str(error)) from error
     if len(turn.prompt_ids) + len(ids) > renderer.context_length:
-        raise TooLong("What was written instead is longer than the model's window.")
+        raise TooLong(gettext_noop("What was written instead is longer than the model's window."))
     redaction.check(renderer.decode(ids, controls=True), clean.remover.wanted)
     return ids
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from chat import clients
 from chat.models import Turn
 from chat.rendering.renderer import MessagesRefused, Renderer
@@ -112,7 +114,7 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     opened = turn.asked.get("opened", "")
     try:
         if renderer.prompt_ids(turn.messages, tools, opened) != list(turn.prompt_ids):
-            raise LaidOutAnew("The model's chat template lays this conversation out differently now.")
+            raise LaidOutAnew(gettext_noop("The model's chat template lays this conversation out differently now."))
         prompt_ids = renderer.prompt_ids(
             hint_words.placed(turn.messages, hint, clients.places_of_said(turn.messages, turn.client)), tools, opened
         )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from chat.rendering.renderer import Renderer
 from core.errors import TalkbackError
@@ -421,7 +422,9 @@ def called(name: str) -> Judge:
     if name in ("base", "adapter"):
         return made(Named(kind=name))
     names = ", ".join(dict.fromkeys([*(one.name for one in there), "base", "adapter"]))
-    raise naming.JudgesInvalid(f"There is no judge {name}. There are: {names}.")
+    raise naming.JudgesInvalid(
+        _("There is no judge %(judge)s. There are: %(names)s.") % {"judge": name, "names": names}
+    )
 
 
 def teaches() -> bool:
@@ -462,9 +465,12 @@ def made(named: Named) -> Judge:
         folder = Path(named.adapter) if named.adapter else fitting.FOLDER
         adapter = fitting.adapter(folder)
         if adapter is None:
-            raise naming.JudgesInvalid(f"There is no adapter in {folder}: make one, or name another judge.")
+            raise naming.JudgesInvalid(
+                _("There is no adapter in %(folder)s: make one, or name another judge.") % {"folder": folder}
+            )
         if not fitting.fits(folder, settings.MODEL):
-            raise naming.JudgesInvalid(f"The adapter in {folder} belongs to {fitting.base_of(folder)}, not to MODEL.")
+            told = _("The adapter in %(folder)s belongs to %(model)s, not to MODEL.")
+            raise naming.JudgesInvalid(told % {"folder": folder, "model": fitting.base_of(folder)})
     return EngineJudge(
         engines.policy(),
         settings.MODEL,

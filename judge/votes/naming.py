@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
@@ -79,7 +80,9 @@ def named() -> tuple[Named, ...]:
     """The judges of this installation: those of JUDGES, else JUDGE_URL's, else the policy's own base, with the judge's
     adapter where that fits it. Raises JudgesInvalid."""
     if settings.JUDGES and settings.JUDGE_URL:
-        raise JudgesInvalid("JUDGES and JUDGE_URL are both set: name that server in JUDGES and leave JUDGE_URL empty.")
+        raise JudgesInvalid(
+            _("JUDGES and JUDGE_URL are both set: name that server in JUDGES and leave JUDGE_URL empty.")
+        )
     if settings.JUDGES:
         return listed(settings.JUDGES)
     if settings.JUDGE_URL:
@@ -104,18 +107,20 @@ def listed(setting: str) -> tuple[Named, ...]:
     if isinstance(found, dict) and "kind" in found:
         entries = [found]
     if not isinstance(entries, list) or not entries:
-        raise JudgesInvalid('JUDGES names no judge: write a list as in [{"kind": "base"}], or tables [[judge]].')
+        raise JudgesInvalid(_('JUDGES names no judge: write a list as in [{"kind": "base"}], or tables [[judge]].'))
     judges = []
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, dict) and "api_key" in entry:
-            raise JudgesInvalid(f"JUDGES, judge {number}: put the key into the environment and name it in api_key_env.")
+            told = _("JUDGES, judge %(number)s: put the key into the environment and name it in api_key_env.")
+            raise JudgesInvalid(told % {"number": number})
         try:
             judges.append(Named.model_validate(entry))
         except ValidationError as error:
-            raise JudgesInvalid(f"JUDGES, judge {number}: {sentence(error)}.") from error
+            told = _("JUDGES, judge %(number)s: %(why)s.") % {"number": number, "why": sentence(error)}
+            raise JudgesInvalid(told) from error
     names = [(one.name or one.kind, one.url, one.model, one.adapter) for one in judges]
     if len(set(names)) < len(names):
-        raise JudgesInvalid("JUDGES names the same judge twice: give each a name of its own, or votes to one.")
+        raise JudgesInvalid(_("JUDGES names the same judge twice: give each a name of its own, or votes to one."))
     return tuple(judges)
 
 
@@ -124,11 +129,12 @@ def content(setting: str) -> Any:
         try:
             return json.loads(setting)
         except ValueError as error:
-            raise JudgesInvalid(f"JUDGES is no JSON: {error}.") from error
+            raise JudgesInvalid(_("JUDGES is no JSON: %(why)s.") % {"why": error}) from error
     try:
         return tomllib.loads(read_text(setting))
     except (OSError, ValueError) as error:
-        raise JudgesInvalid(f"JUDGES names {setting}, which cannot be read as TOML: {error}.") from error
+        told = _("JUDGES names %(path)s, which cannot be read as TOML: %(why)s.") % {"path": setting, "why": error}
+        raise JudgesInvalid(told) from error
 
 
 def sentence(error: ValidationError) -> str:

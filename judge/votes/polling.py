@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from django.conf import settings
+from django.utils.translation import gettext_noop
 
 from gpu_workers.errors import EngineUnavailable
 from judge.calibration import calibrating, scales, vote_floor
@@ -238,7 +239,8 @@ def read(ask: Ask, index: int, said: Answer, weight: float = 1.0) -> Ballot:
             # Whether a change is asked for is known all the same where it was read off its probabilities.
             score = score if said.probabilities else None
     if score is None and not failure:
-        failure = "unreadable: no boxed score" if said.text.strip() else "unreadable: it said nothing"
+        boxed, silent = gettext_noop("unreadable: no boxed score"), gettext_noop("unreadable: it said nothing")
+        failure = boxed if said.text.strip() else silent
     return Ballot(
         question=ask.asked,
         index=index,

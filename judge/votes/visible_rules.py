@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 CODE_FIELDS = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "returnCode", "exit_status")
 
 BESIDE = ("stdout", "stderr", "output", "aggregated_output")
@@ -52,7 +55,7 @@ PASSED = re.compile(
 UNCHANGED = re.compile(r"\W*nothing (?:has )?changed on the screen\W*", re.IGNORECASE)
 """A first line that says no more than that. Without the screen it may be an answer, as of a comparison."""
 
-TEST_VERDICT = "test verdict"
+TEST_VERDICT = gettext_noop("test verdict")
 """The one rule that outranks a world's own score: a person had the reply tested."""
 
 
@@ -75,14 +78,20 @@ class Checkable(Protocol):
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, as the console shows it."""
+    """One rule, as the console shows it; its words are English, and pages translate them."""
 
     name: str
     sentence: str
-    looks_for: str
+    looking: str
     reward_from: str
     """test | rule"""
     decide: Callable[[Checkable], int | None]
+
+    @property
+    def looks_for(self) -> str:
+        """What it looks for, in the reader's language."""
+        fields = {"codes": CODE_FIELDS, "beside": BESIDE, "outside": map(str, OUTSIDE)}
+        return _(self.looking) % {name: ", ".join(words) for name, words in fields.items()}
 
 
 def by_test(seen: Checkable) -> int | None:
@@ -112,38 +121,48 @@ def by_screen(seen: Checkable) -> int | None:
 RULES = (
     Rule(
         name=TEST_VERDICT,
-        sentence="A test of the reply decides: 1 when it passed, -1 when it failed.",
-        looks_for="A verdict sent to the feedback API with outcome passed or failed, or with an exit code. Several are "
-        "counted, and when they balance nothing is decided.",
+        sentence=gettext_noop("A test of the reply decides: 1 when it passed, -1 when it failed."),
+        looking=gettext_noop(
+            "A verdict sent to the feedback API with outcome passed or failed, or with an exit code. Several are "
+            "counted, and when they balance nothing is decided."
+        ),
         reward_from="test",
         decide=by_test,
     ),
     Rule(
-        name="test output",
-        sentence="What a test runner printed decides: -1 when anything failed, 1 when something passed and nothing "
-        "failed.",
-        looks_for="A next state of the role test, as files of follow-ups have it: an exit code, else the words of "
-        "pytest, unittest, jest, go and cargo for what passed and failed.",
+        name=gettext_noop("test output"),
+        sentence=gettext_noop(
+            "What a test runner printed decides: -1 when anything failed, 1 when something passed and nothing failed."
+        ),
+        looking=gettext_noop(
+            "A next state of the role test, as files of follow-ups have it: an exit code, else the words of pytest, "
+            "unittest, jest, go and cargo for what passed and failed."
+        ),
         reward_from="test",
         decide=by_test_output,
     ),
     Rule(
-        name="exit code",
-        sentence="A tool result whose command failed makes the turn -1. An exit code of zero alone earns nothing: then "
-        "votes decide.",
-        looks_for="A first or last line such as Exit code: 2 or Command exited with code 2, or a JSON result with one "
-        f"of {', '.join(CODE_FIELDS)} beside one of {', '.join(BESIDE)}. Only of tools that run commands: what a page "
-        "or a file says of exit codes is voted on, and so is a result that says two. Not counted: code 1 after grep, "
-        f"diff, test and the like, where it answers, and {', '.join(map(str, OUTSIDE))}, where the command was stopped "
-        "from outside.",
+        name=gettext_noop("exit code"),
+        sentence=gettext_noop(
+            "A tool result whose command failed makes the turn -1. An exit code of zero alone earns nothing: then "
+            "votes decide."
+        ),
+        looking=gettext_noop(
+            "A first or last line such as Exit code: 2 or Command exited with code 2, or a JSON result with one of "
+            "%(codes)s beside one of %(beside)s. Only of tools that run commands: what a page or a file says of exit "
+            "codes is voted on, and so is a result that says two. Not counted: code 1 after grep, diff, test and the "
+            "like, where it answers, and %(outside)s, where the command was stopped from outside."
+        ),
         reward_from="rule",
         decide=by_exit_code,
     ),
     Rule(
-        name="nothing changed",
-        sentence="An action after which a world says that nothing changed makes the turn -1.",
-        looks_for="Nothing changed on the screen, as the whole first line of each tool result or of what an "
-        "environment shows.",
+        name=gettext_noop("nothing changed"),
+        sentence=gettext_noop("An action after which a world says that nothing changed makes the turn -1."),
+        looking=gettext_noop(
+            "Nothing changed on the screen, as the whole first line of each tool result or of what an environment "
+            "shows."
+        ),
         reward_from="rule",
         decide=by_screen,
     ),

@@ -19,7 +19,7 @@
         const row = document.createElement("li");
         row.className = "chip";
         const off = Object.assign(document.createElement("button"), { type: "button", textContent: "×", className: "link" });
-        off.setAttribute("aria-label", `Take off ${file.name}`);
+        off.setAttribute("aria-label", fill(gettext("Take off %(name)s"), { name: file.name }));
         off.addEventListener("click", () => {
           hold(held.filter((_, n) => n !== at));
           box().focus();
@@ -33,7 +33,8 @@
   function add(files) {
     if (!files.length) return;
     hold([...held, ...files]);
-    announce(files.length === 1 ? `${files[0].name} is added.` : `${files.length} files are added.`);
+    const names = { name: files[0].name, n: files.length };
+    announce(fill(ngettext("%(name)s is added.", "%(n)s files are added.", files.length), names));
   }
 
   input.addEventListener("change", () => {

@@ -16,7 +16,7 @@
   const shown = () => ({
     isLog: control("scale", "linear") === "log",
     smooth: Number(control("smooth", 0)),
-    words: { step: root.dataset.update, time: root.dataset.minute, smoothed: root.dataset.smoothed },
+    words: { step: gettext("update"), time: gettext("minute"), smoothed: gettext("smoothed") },
     onZoom: follow,
     onReset: reset,
   });
@@ -78,7 +78,8 @@
     if (!lost) return;
     const said = document.createElement("p");
     said.className = "plot-lost small note warn";
-    said.textContent = `${root.dataset.lost} ${lost}`;
+    const why = gettext("Values at or below 0 have no place on a logarithmic scale. Left out: %(n)s");
+    said.textContent = fill(why, { n: lost });
     figure.querySelector("figcaption").before(said);
   }
 

@@ -1,4 +1,4 @@
-"""axe finds nothing against WCAG 2.2 AA on any page: light, dark, and as wide as a phone."""
+"""axe finds nothing against WCAG 2.2 AA on any page, and no text is too small: light, dark, and as wide as a phone."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ __all__ = ["chat"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
+SMALL_TEXT = """() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = new Set();
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const [at, words] = [node.parentElement, node.textContent.trim()];
+        if (!words || at.closest("script, style, svg, .visually-hidden") || !at.checkVisibility()) continue;
+        const size = parseFloat(getComputedStyle(at).fontSize);
+        if (size && size < 14) found.add(`${size} px: ${at.className || at.tagName}: ${words.slice(0, 40)}`);
+    }
+    return [...found];
+}"""
+"""What is written in less than 14 px. Charts are pictures, which grow and shrink; their figures stand in tables."""
+
 NO_PAGE = re.compile(
     r"\.(json|webmanifest)$|/(healthz|readyz|metrics|admin)|logout|console/raw|notices/waiting|/(more|erasing|pick)/"
 )
@@ -53,6 +66,7 @@ async def test_axe_finds_nothing_on_any_page(open_tab, site, engine, ana, chat, 
         await tab.goto(site + page)
         found = await axe.Axe().run(tab, options=RULES)
         looked += 1
+        faults += [(page, small) for small in await tab.evaluate(SMALL_TEXT)]
         faults += [(page, one["id"], one["nodes"][0]["html"][:160]) for one in found.response["violations"]]
     assert looked >= 45
     assert faults == [], "\n".join(map(str, faults))

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
 
 from accounts.models import Role
 from accounts.roles import give
-from chat.models import Session, Turn
+from chat.models import Session, Turn, group_of
 from feedback.models import Feedback
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
@@ -216,7 +217,9 @@ async def test_a_reason_that_is_being_pressed_when_news_of_it_arrives_is_chosen(
     await tab.get_by_role("button", name="Bad reply").click()
     await expect(other.locator(".reasons label")).to_have_count(7)
     await other.evaluate("""() => document.addEventListener("htmx:oobBeforeSwap", (event) => {
-        if (event.detail.target.matches(".reasons")) setTimeout(() => { document.body.dataset.news = "come" }) })""")
+        const { target, fragment } = event.detail;
+        const isNews = target.matches(".reasons") && fragment.querySelector(":checked");
+        if (isNews) setTimeout(() => { document.body.dataset.news = "come" }) })""")
     await other.locator(".reasons label").get_by_text("wrong").hover()
     await other.mouse.down()
     await tab.locator(".reasons label").get_by_text("too long").click()
@@ -230,7 +233,9 @@ async def test_a_thumb_that_is_being_pressed_when_news_of_it_arrives_is_given(op
     tab, other = await open_tab(), await open_tab()
     await say(tab, "Say hello")
     await other.evaluate("""() => document.addEventListener("htmx:oobBeforeSwap", (event) => {
-        if (event.detail.target.matches(".thumbs")) setTimeout(() => { document.body.dataset.news = "come" }) })""")
+        const { target, fragment } = event.detail;
+        const isNews = target.matches(".thumbs") && fragment.querySelector("[aria-pressed=true]");
+        if (isNews) setTimeout(() => { document.body.dataset.news = "come" }) })""")
     await other.get_by_role("button", name="Bad reply").focus()
     await other.keyboard.down("Space")
     await tab.get_by_role("button", name="Good reply").click()
@@ -239,6 +244,43 @@ async def test_a_thumb_that_is_being_pressed_when_news_of_it_arrives_is_given(op
     await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
     await expect(other.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
     assert [said.value for said in await stands("thumb")] == [-1]
+
+
+async def draw_again(session) -> None:
+    """Push the newest turn whole to all tabs, as when a socket opens late; it is a little different by now."""
+    turn = await Turn.objects.filter(session=session).order_by("-position").afirst()
+    await Turn.objects.filter(pk=turn.pk).aupdate(finish_reason="length")
+    event = {"type": "turn.changed", "turn": str(turn.pk), "status": turn.status}
+    await get_channel_layer().group_send(group_of(session.pk), event)
+
+
+async def test_a_thumb_that_is_being_pressed_while_its_turn_is_drawn_again_is_given(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_be_visible()
+    await tab.evaluate("""() => document.addEventListener("htmx:oobBeforeSwap", (event) => {
+        if (event.detail.target.id === "turns") setTimeout(() => { document.body.dataset.news = "come" }) })""")
+    await tab.get_by_role("button", name="Bad reply").focus()
+    await tab.keyboard.down("Space")
+    await draw_again(session)
+    await expect(tab.locator("body[data-news]")).to_have_count(1)
+    await expect(tab.get_by_text("Cut off at its length limit.")).to_have_count(0)  # not under the press
+    await tab.keyboard.up("Space")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
+    await expect(tab.get_by_text("Cut off at its length limit.")).to_be_visible()
+    assert [said.value for said in await stands("thumb")] == [-1]
+
+
+async def test_that_a_lesson_was_saved_is_still_said_when_its_turn_is_drawn_again(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_role("button", name="Teach", exact=True).click()
+    await tab.get_by_label("What should it do next time?").fill("Be brief.")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".saved")).to_have_text("Saved")
+    await draw_again(session)
+    await expect(tab.get_by_text("Cut off at its length limit.")).to_be_visible()
+    await expect(tab.locator(".saved")).to_have_text("Saved")
 
 
 async def test_reasons_chosen_quickly_are_all_kept(open_tab, engine, session):
@@ -441,6 +483,8 @@ async def test_a_line_that_broke_shows_what_was_missed(open_tab, engine, session
     await expect(watching.locator("main[ws-connect]")).to_be_visible()
     await sockets[0].close(code=1012)  # as a server says that restarts
     await expect(watching.locator("body.offline")).to_be_attached()
+    written = await watching.locator("#keys").evaluate("one => getComputedStyle(one, '::before').content")
+    assert written == '"Not connected: trying again …"'
 
     await say(await open_tab(), "Say hello")
 

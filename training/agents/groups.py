@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 from django.db.models import Count, Max, Q, QuerySet
+from django.utils.translation import gettext_noop
 
 from core.errors import IllegalMove
 from episodes.models import FEWEST, Episode, Group, counts
@@ -26,9 +27,9 @@ COUNTS = Q(episode__ending__in=Episode.SETTLED) | (
 """A step of an attempt that says something of the agent, as `episodes.models.counts` has it."""
 
 ALONE = f"Fewer than {FEWEST} attempts of its group are left, and one cannot be compared."
-DELETED = "Its attempt was deleted."
-LATE = "Its group was learned already, and later verdicts on single steps teach nothing."
-EXAMINES = "Its task examines, and never teaches."
+DELETED = gettext_noop("Its attempt was deleted.")
+LATE = gettext_noop("Its group was learned already, and later verdicts on single steps teach nothing.")
+EXAMINES = gettext_noop("Its task examines, and never teaches.")
 
 
 class Waiting(NamedTuple):

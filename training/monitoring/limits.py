@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from training.config import MAX_GRAD_NORM, Gate, Recipe
 
 Steps = Sequence[Mapping[str, Any]]
@@ -106,64 +108,65 @@ class Limit:
 
 LIMITS = (
     Limit(
-        "loss_missing", "loss", "loss", "Loss", "missing", is_missing,
-        "The update went wrong, and what it made of the weights cannot be trusted.",
-        "Do not approve the checkpoint. Lower the rate (lr) and learn again.",
+        "loss_missing", "loss", "loss", _("Loss"), "missing", is_missing,
+        _("The update went wrong, and what it made of the weights cannot be trusted."),
+        _("Do not approve the checkpoint. Lower the rate (lr) and learn again."),
     ),
     Limit(
-        "kl", "kl", "kl", "KL to the base", "above", is_above,
-        "The policy moved further from the base than its exam allows.",
-        "Raise beta, or take fewer updates.", usual=Gate().kl, knob="gate.kl",
+        "kl", "kl", "kl", _("KL to the base"), "above", is_above,
+        _("The policy moved further from the base than its exam allows."),
+        _("Raise beta, or take fewer updates."), usual=Gate().kl, knob="gate.kl",
     ),
     Limit(
-        "entropy_low", "entropy", "entropy", "Entropy", "share_below", is_under_share,
-        "The policy is sure of everything, and may say the same whatever is asked.",
-        "Lower the rate (lr) or take fewer updates, and read the candidate's replies before you approve it.", usual=0.1,
+        "entropy_low", "entropy", "entropy", _("Entropy"), "share_below", is_under_share,
+        _("The policy is sure of everything, and may say the same whatever is asked."),
+        _("Lower the rate (lr) or take fewer updates, and read the candidate's replies before you approve it."),
+        usual=0.1,
     ),
     Limit(
-        "entropy_high", "entropy", "entropy", "Entropy", "share_above", is_over_share,
-        "The policy comes apart: it no longer knows what to say next.",
-        "Lower the rate (lr), and read the candidate's replies before you approve it.", usual=2.0,
+        "entropy_high", "entropy", "entropy", _("Entropy"), "share_above", is_over_share,
+        _("The policy comes apart: it no longer knows what to say next."),
+        _("Lower the rate (lr), and read the candidate's replies before you approve it."), usual=2.0,
     ),
     Limit(
-        "clip", "clip", "clip_fraction", "Clip fraction", "above", is_above,
-        "Much of the batch taught no more.", "Lower the rate (lr), or take fewer updates.", usual=0.3,
+        "clip", "clip", "clip_fraction", _("Clip fraction"), "above", is_above,
+        _("Much of the batch taught no more."), _("Lower the rate (lr), or take fewer updates."), usual=0.3,
     ),
     Limit(
-        "advantages", "advantages", "advantage_max", "Advantages", "zero", teaches_nothing,
-        "No reply was better or worse than expected, so nothing was taught.",
-        "Rate replies both ways, or write what they should have said.",
+        "advantages", "advantages", "advantage_max", _("Advantages"), "zero", teaches_nothing,
+        _("No reply was better or worse than expected, so nothing was taught."),
+        _("Rate replies both ways, or write what they should have said."),
     ),
     Limit(
-        "gap", "gap", "gap_mean", "Engine and learner", "above", is_above,
-        "The engine that answers and the learner do not run the same weights alike.",
-        "See that both have the same model, in the same precision.", usual=Recipe().max_gap, knob="max_gap",
+        "gap", "gap", "gap_mean", _("Engine and learner"), "above", is_above,
+        _("The engine that answers and the learner do not run the same weights alike."),
+        _("See that both have the same model, in the same precision."), usual=Recipe().max_gap, knob="max_gap",
     ),
     Limit(
-        "grad_norm", "grad_norm", "grad_norm", "Gradient norm", "above", is_above,
-        "Such updates were scaled down to the limit.",
-        "Once is no harm. Where it is every update, lower the rate (lr).", usual=MAX_GRAD_NORM, knob="max_grad_norm",
+        "grad_norm", "grad_norm", "grad_norm", _("Gradient norm"), "above", is_above,
+        _("Such updates were scaled down to the limit."),
+        _("Once is no harm. Where it is every update, lower the rate (lr)."), usual=MAX_GRAD_NORM, knob="max_grad_norm",
     ),
     Limit(
-        "grad_zero", "grad_norm", "grad_norm", "Gradient norm", "zero", is_zero,
-        "Such an update taught nothing.", "See that the batch has feedback that this recipe learns from.",
+        "grad_zero", "grad_norm", "grad_norm", _("Gradient norm"), "zero", is_zero,
+        _("Such an update taught nothing."), _("See that the batch has feedback that this recipe learns from."),
     ),
     Limit(
-        "adapter_unchanged", "adapter_norm", "adapter_norm", "Adapter norm", "unchanged", is_unchanged,
-        "The update did not move the weights.", "Raise the rate (lr).",
+        "adapter_unchanged", "adapter_norm", "adapter_norm", _("Adapter norm"), "unchanged", is_unchanged,
+        _("The update did not move the weights."), _("Raise the rate (lr)."),
     ),
     Limit(
-        "adapter_leap", "adapter_norm", "adapter_norm", "Adapter norm", "share_above", is_over_share,
-        "The weights leapt within one run.", "Lower the rate (lr).", usual=2.0,
+        "adapter_leap", "adapter_norm", "adapter_norm", _("Adapter norm"), "share_above", is_over_share,
+        _("The weights leapt within one run."), _("Lower the rate (lr)."), usual=2.0,
     ),
     Limit(
-        "closed", "closed", "closed_right", "Closed questions", "fall", has_fallen_by,
-        "What the model knew is going.", "Raise w_closed or beta, or take fewer updates.", usual=0.4,
+        "closed", "closed", "closed_right", _("Closed questions"), "fall", has_fallen_by,
+        _("What the model knew is going."), _("Raise w_closed or beta, or take fewer updates."), usual=0.4,
     ),
     Limit(
-        "speed", "speed", "tokens_per_s", "Tokens a second", "share_below", is_under_share,
-        "The machine was short of memory, or something else worked on it.",
-        "Look at its memory below; a lower micro_batch takes less.", usual=1 / 3,
+        "speed", "speed", "tokens_per_s", _("Tokens a second"), "share_below", is_under_share,
+        _("The machine was short of memory, or something else worked on it."),
+        _("Look at its memory below; a lower micro_batch takes less."), usual=1 / 3,
     ),
 )  # fmt: skip
 """`closed`: of sixteen questions an update, 0.4 less is more than twice what chance does. `entropy_low`: the share at

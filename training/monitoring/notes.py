@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from core.errors import TalkbackError
 from training.models import Run, RunNote, RunTag
@@ -46,14 +47,16 @@ def write(run: Run, text: str, tags: Sequence[str], *, by: User, seen: str | Non
     author. `seen` is the `mark` of what the person read. Raises NoteInvalid and NoteOvertaken, with nothing changed."""
     text, wanted = text.replace("\x00", "").strip(), list(dict.fromkeys(tags))
     if len(text) > LONGEST_NOTE:
-        raise NoteInvalid(f"A note may have at most {LONGEST_NOTE} characters; this one has {len(text)}.")
+        said = _("A note may have at most %(most)s characters; this one has %(has)s.")
+        raise NoteInvalid(said % {"most": LONGEST_NOTE, "has": len(text)})
     if any(len(tag) > LONGEST_TAG for tag in wanted):
-        raise NoteInvalid(f"A tag may have at most {LONGEST_TAG} characters.")
+        raise NoteInvalid(_("A tag may have at most %(most)s characters.") % {"most": LONGEST_TAG})
     if len(wanted) > MOST_TAGS:
-        raise NoteInvalid(f"A run may have at most {MOST_TAGS} tags; these are {len(wanted)}.")
+        said = _("A run may have at most %(most)s tags; these are %(are)s.")
+        raise NoteInvalid(said % {"most": MOST_TAGS, "are": len(wanted)})
     Run.objects.select_for_update().get(pk=run.pk)
     if seen is not None and seen != mark(run):
-        raise NoteOvertaken("Another person changed this note meanwhile: reload the page and add yours to theirs.")
+        raise NoteOvertaken(_("Another person changed this note meanwhile: reload the page and add yours to theirs."))
     note = RunNote.objects.filter(run=run).first()
     if not text:
         RunNote.objects.filter(run=run).delete()
@@ -81,7 +84,7 @@ def found(runs: QuerySet[Run], *, tag: str = "", words: str = "") -> QuerySet[Ru
     if words:
         tagged = RunTag.objects.filter(name__icontains=words).values("run")
         noted = RunNote.objects.filter(text__icontains=words).values("run")
-        number = words.lower().removeprefix("run ").strip()
+        number = words.lower().removeprefix("run ").removeprefix((_("run %(n)s") % {"n": ""}).lower()).strip()
         is_it = Q(pk=int(number)) if number.isdecimal() and len(number) < 19 else Q()
         runs = runs.filter(Q(pk__in=tagged) | Q(pk__in=noted) | Q(error__icontains=words) | is_it)
     return runs
@@ -90,4 +93,4 @@ def found(runs: QuerySet[Run], *, tag: str = "", words: str = "") -> QuerySet[Ru
 def most_used(number: int) -> list[str]:
     """The tags of most runs."""
     rows = RunTag.objects.order_by().values_list("name").annotate(runs=Count("pk")).order_by("-runs", "name")
-    return [name for name, _ in rows[:number]]
+    return [name for name, _runs in rows[:number]]

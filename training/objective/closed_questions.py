@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from django.utils.translation import gettext_noop
+
 from gpu_workers.errors import NothingLearned
 
 if TYPE_CHECKING:
@@ -69,7 +71,9 @@ class Questions:
         pairs: list[Pair] = [(one.prompt, answer) for one in self.questions for answer in one.answers]
         sums = [sum(one) for one in learner.logprobs(pairs)]
         if not all(map(math.isfinite, sums)):
-            raise NothingLearned("The log-prob of an answer to a closed question is not a number: nothing was learned.")
+            raise NothingLearned(
+                gettext_noop("The log-prob of an answer to a closed question is not a number: nothing was learned.")
+            )
         weights: list[list[float]] = []
         losses, right, said = [], 0, iter(sums)
         for one in self.questions:

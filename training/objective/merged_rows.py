@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from django.utils.translation import gettext_noop as _
+
 from gpu_workers.types import Example
 
 
 class Apart(StrEnum):
     """Why a step begins a row of its own, as far as token ids tell."""
 
-    REPLY = "the reply before it stands in its prompt in other tokens"
-    CUT = "its prompt is shorter than the one before it: the context was cut"
-    PROMPT = "the prompt was written anew"
+    REPLY = _("the reply before it stands in its prompt in other tokens")
+    CUT = _("its prompt is shorter than the one before it: the context was cut")
+    PROMPT = _("the prompt was written anew")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
+from django.utils.translation import gettext_noop as _
+
 Baseline = Literal["outcome", "index", "pooled", "episode_plus_step"]
 Ending = Literal["solved", "failed", "truncated", "gave_up", "infra_error", "cancelled"]
 Counting = Literal["lost", "left_out"]
@@ -27,12 +29,12 @@ UNSCORED: tuple[Ending, ...] = ("infra_error", "cancelled")
 class LeftOut(StrEnum):
     """Why a step has no advantage."""
 
-    INFRA_ERROR = "the world failed, not the agent"
-    CANCELLED = "the attempt was called off"
-    TRUNCATED = "the attempt was cut off, and is not counted"
-    SHORT = "fewer than two attempts at this task count"
-    SINGLE = "no other attempt came as far as this step"
-    CONSTANT = "all attempts are equal here"
+    INFRA_ERROR = _("the world failed, not the agent")
+    CANCELLED = _("the attempt was called off")
+    TRUNCATED = _("the attempt was cut off, and is not counted")
+    SHORT = _("fewer than two attempts at this task count")
+    SINGLE = _("no other attempt came as far as this step")
+    CONSTANT = _("all attempts are equal here")
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ def _figures(
     lengths = [len(a.scores) for a, outcome in zip(attempts, outcomes, strict=True) if not isinstance(outcome, LeftOut)]
     ended = [attempt.ending for attempt in attempts if attempt.ending not in UNSCORED]
     at: Counter[int] = Counter()
-    for (_, n), count in buckets.items():
+    for (_place, n), count in buckets.items():
         at[n] += count
     return Figures(
         attempts_at=dict(sorted(at.items())),

@@ -16,6 +16,8 @@ from itertools import takewhile
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from checkpoints.models import Checkpoint, Cleaning, Taint
 from core.errors import IllegalMove, TalkbackError
@@ -78,7 +80,7 @@ def plan(checkpoint: Checkpoint) -> Plan:
     line = family.line(checkpoint.pk)[::-1]
     clean = list(takewhile(lambda pk: not family.own[pk], line))
     if len(clean) == len(line):
-        raise NothingToClean(f"Nothing that {checkpoint} learned was taken back.")
+        raise NothingToClean(_("Nothing that %(checkpoint)s learned was taken back.") % {"checkpoint": checkpoint})
     rows = Checkpoint.objects.select_related("run__again").in_bulk(line)
     while not has_weights(rows[clean[-1]]):
         clean.pop()
@@ -87,16 +89,22 @@ def plan(checkpoint: Checkpoint) -> Plan:
     for one in after:
         if (run := Run.that_made(one)) is None:
             raise NothingToClean(
-                f"{one} was made elsewhere, so what it learned is not here to be learned again. What lies before it is "
-                "free of what was taken back: roll back to that, or import it anew."
+                _(
+                    "%(checkpoint)s was made elsewhere, so what it learned is not here to be learned again. What lies "
+                    "before it is free of what was taken back: roll back to that, or import it anew."
+                )
+                % {"checkpoint": one}
             )
         run = run.again or run
         steps.append(Step(run, batches.left(run, recipe_of(run)).count(), family.own[one.pk].total()))
     planned = Plan(checkpoint, rows[clean[-1]], steps)
     if not planned.due:
         raise NothingToClean(
-            f"Nothing is left of what {checkpoint} learned since {planned.ancestor}: roll back to {planned.ancestor}, "
-            "which never saw it."
+            _(
+                "Nothing is left of what %(checkpoint)s learned since %(ancestor)s: roll back to %(ancestor)s, which "
+                "never saw it."
+            )
+            % {"checkpoint": checkpoint, "ancestor": planned.ancestor}
         )
     return planned
 
@@ -126,7 +134,8 @@ def start(checkpoint: Checkpoint, *, by: User | None) -> Cleaning:
                 by=by,
             )
     except IntegrityError as error:
-        raise AlreadyCleaning(f"{checkpoint.line} is being learned again already: one at a time.") from error
+        said = _("%(line)s is being learned again already: one at a time.") % {"line": checkpoint.line}
+        raise AlreadyCleaning(said) from error
 
 
 def go_on(pk: int) -> Cleaning:
@@ -171,10 +180,11 @@ def cancel(cleaning: Cleaning) -> None:
     with transaction.atomic():
         locked = Cleaning.objects.select_for_update().get(pk=cleaning.pk)
         if locked.status not in ACTIVE:
-            raise IllegalMove(f"This cleaning is {locked.status}: there is nothing to stop.")
+            said = _("This cleaning is %(status)s: there is nothing to stop.")
+            raise IllegalMove(said % {"status": _(locked.status)})
         for run in locked.runs.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)):
             runs.cancel(run)
-        _fail(locked, "Stopped by a person. What was learned so far is kept until a person has it go on.")
+        _fail(locked, gettext_noop("Stopped by a person. What was learned so far is kept until a person has it go on."))
 
 
 def again(cleaning: Cleaning) -> None:
@@ -185,7 +195,8 @@ def again(cleaning: Cleaning) -> None:
         with transaction.atomic():
             locked.move(Cleaning.Status.QUEUED, finished_at=None)
     except IntegrityError as error:
-        raise AlreadyCleaning(f"{locked.line} is being learned again already: one at a time.") from error
+        said = _("%(line)s is being learned again already: one at a time.") % {"line": locked.line}
+        raise AlreadyCleaning(said) from error
 
 
 def is_step(checkpoint: Checkpoint) -> bool:

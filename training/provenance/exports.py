@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from checkpoints import checksums
 from checkpoints.models import Checkpoint
@@ -31,15 +32,18 @@ def export(checkpoint: Checkpoint, to: Path, *, merged: bool = False, base: str 
     the base and where `to` is there already, AdapterInvalid for files that cannot be read, WeightsChanged for those
     that are not what was written."""
     if checkpoint.folder is None:
-        raise NotExportable(f"{checkpoint} is the base model as it came: it is in {Path(settings.MODEL).name} already.")
+        said = _("%(checkpoint)s is the base model as it came: it is in %(folder)s already.")
+        raise NotExportable(said % {"checkpoint": checkpoint, "folder": Path(settings.MODEL).name})
     if checkpoint.let_go_at is None and not checkpoint.folder.is_dir():
-        raise NotExportable(f"The weights of {checkpoint} are gone: {checkpoint.path} is not in the data folder.")
+        said = _("The weights of %(checkpoint)s are gone: %(path)s is not in the data folder.")
+        raise NotExportable(said % {"checkpoint": checkpoint, "path": checkpoint.path})
     checksums.verify(checkpoint)
     from gpu_workers.learner import weight_exports
 
     folder = outside.folder(checkpoint.folder)
     if not folder.is_dir():
-        raise NotExportable(f"Tinker alone holds the weights of {checkpoint}: it handed out no copy of them.")
+        said = _("Tinker alone holds the weights of %(checkpoint)s: it handed out no copy of them.")
+        raise NotExportable(said % {"checkpoint": checkpoint})
     seal = partial(receipts.beside, checkpoint)
     model, on = Path(settings.MODEL), base or receipts.base_name(Path(settings.MODEL))
     written = card(checkpoint, on, merged=merged)
@@ -81,7 +85,7 @@ def card(checkpoint: Checkpoint, base: str, *, merged: bool = False) -> str:
     if run is not None:
         samples = run.samples.filter(status=Sample.Status.TRAINED).count()
         parts += [
-            f"It was made on {checkpoint.created_at:%Y-%m-%d} by {run}, from {samples} samples. "
+            f"It was made on {checkpoint.created_at:%Y-%m-%d} by run {run.pk}, from {samples} samples. "
             "None of them are in these files.",
             "",
             "The recipe:",

@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from checkpoints import loading, notices, promotion
 from checkpoints.models import Checkpoint, Cleaning, Decision, Line, Notice, Taint, Trial
@@ -97,16 +98,27 @@ class Disk:
     @property
     def sentence(self) -> str:
         """All of it, in words."""
-        parts = [f"Checkpoints take {size(self.used)}; {size(self.free)} of {size(self.total)} are free."]
+        parts = [
+            _("Checkpoints take %(used)s; %(free)s of %(total)s are free.")
+            % {"used": size(self.used), "free": size(self.free), "total": size(self.total)}
+        ]
         if self.growth is None:
-            parts.append("How fast that grows shows with the first run.")
+            parts.append(_("How fast that grows shows with the first run."))
         elif self.days_left is None:
-            parts.append(f"A run adds about {size(self.growth)}; none was made in the last {MEASURED_DAYS} days.")
+            said = _("A run adds about %(growth)s; none was made in the last %(days)s days.")
+            parts.append(said % {"growth": size(self.growth), "days": MEASURED_DAYS})
         else:
-            days = f"{self.days_left:.0f} days" if self.days_left < 1000 else "years"
+            said = _(
+                "A run adds about %(growth)s, and %(pace)s a day are made: if nothing was let go of, the disk would be "
+                "full in years."
+            )
+            if self.days_left < 1000:
+                said = _(
+                    "A run adds about %(growth)s, and %(pace)s a day are made: if nothing was let go of, the disk "
+                    "would be full in %(days)s days."
+                )
             parts.append(
-                f"A run adds about {size(self.growth)}, and {self.runs_a_day:.1f} a day are made: if nothing was let "
-                f"go of, the disk would be full in {days}."
+                said % {"growth": size(self.growth), "pace": f"{self.runs_a_day:.1f}", "days": f"{self.days_left:.0f}"}
             )
         return " ".join(parts)
 
@@ -141,47 +153,49 @@ def plan(now: datetime | None = None) -> list[Stored]:
         if row.status == Checkpoint.Status.RETIRED:
             of_line[row.line_id] = place + 1
             if place < settings.RETAIN_LAST:
-                said[row.pk].append(f"among the last {settings.RETAIN_LAST}")
+                said[row.pk].append(_("among the last %(n)s") % {"n": settings.RETAIN_LAST})
     return [Stored(row, said[row.pk], taken(row)) for row in rows]
 
 
 def _by_age(row: Checkpoint, now: datetime) -> list[str]:
     if row.status == Checkpoint.Status.LIVE:
-        return ["live"]
+        return [_("live")]
     if row.status in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.PASSED, Checkpoint.Status.APPROVED):
-        return [f"{row.status}: it waits for a decision"]
+        return [_("%(status)s: it waits for a decision") % {"status": _(row.status)}]
     days = settings.RETAIN_DAYS
     if row.status == Checkpoint.Status.REJECTED:
         days = min(days, REJECTED_DAYS)
-    return [f"{row.status} less than {days} days ago"] if row.moved_at > now - timedelta(days=days) else []
+    if row.moved_at <= now - timedelta(days=days):
+        return []
+    return [_("%(status)s less than %(days)s days ago") % {"status": _(row.status), "days": days}]
 
 
 def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     """Keys of checkpoints, and why they are kept whatever their age."""
     status = Checkpoint.Status
-    yield [row.pk for row in rows if row.pinned], "pinned"
-    yield loading.wanted().values_list("pk", flat=True), "warm: the engine has it loaded"
+    yield [row.pk for row in rows if row.pinned], _("pinned")
+    yield loading.wanted().values_list("pk", flat=True), _("warm: the engine has it loaded")
     back = [promotion.previous(name) for name in Line.objects.filter(retired_at=None).values_list("name", flat=True)]
-    yield [one.pk for one in back if one is not None], "what a roll back goes to"
-    yield Line.objects.exclude(start=None).values_list("start", flat=True), "a line began with it"
+    yield [one.pk for one in back if one is not None], _("what a roll back goes to")
+    yield Line.objects.exclude(start=None).values_list("start", flat=True), _("a line began with it")
     trials = Trial.objects.filter(ended_at=None)
-    yield [pk for pair in trials.values_list("checkpoint", "against") for pk in pair], "on trial"
+    yield [pk for pair in trials.values_list("checkpoint", "against") for pk in pair], _("on trial")
     at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
-    yield [pk for pk in at_work.values_list("parent", flat=True) if pk], "a run goes on from it"
+    yield [pk for pk in at_work.values_list("parent", flat=True) if pk], _("a run goes on from it")
     answering = Checkpoint.objects.filter(turns__status="answering")
-    yield answering.values_list("pk", flat=True), "a reply is being written with it"
+    yield answering.values_list("pk", flat=True), _("a reply is being written with it")
     asked = Checkpoint.objects.filter(Q(compared_first__status="queued") | Q(compared_second__status="queued"))
-    yield asked.values_list("pk", flat=True), "it is being compared with another"
-    yield Checkpoint.objects.exclude(pinned_keys=None).values_list("pk", flat=True), "a key asks for it"
-    yield Checkpoint.objects.exclude(pinned_chats=None).values_list("pk", flat=True), "a chat asks for it"
+    yield asked.values_list("pk", flat=True), _("it is being compared with another")
+    yield Checkpoint.objects.exclude(pinned_keys=None).values_list("pk", flat=True), _("a key asks for it")
+    yield Checkpoint.objects.exclude(pinned_chats=None).values_list("pk", flat=True), _("a chat asks for it")
     cleanings = Cleaning.objects.filter(status__in=(Cleaning.Status.QUEUED, Cleaning.Status.RUNNING))
     kept = {pk for row in cleanings.values_list("ancestor", "replaces", "result") for pk in row if pk}
     steps = Checkpoint.objects.filter(run__cleaning__in=cleanings).values_list("pk", flat=True)
-    yield kept | set(steps), "a cleaning needs it"
+    yield kept | set(steps), _("a cleaning needs it")
     parents = dict(Checkpoint.objects.values_list("pk", "parent"))
     tainted = set(Taint.objects.values_list("checkpoint", flat=True))
     live = [row.pk for row in rows if row.status == status.LIVE and row.pk in tainted]
-    yield [pk for pk in (_untainted(pk, parents, tainted) for pk in live) if pk], "a cleaning would begin with it"
+    yield [pk for pk in (_untainted(pk, parents, tainted) for pk in live) if pk], _("a cleaning would begin with it")
 
 
 def _untainted(pk: int | None, parents: dict[int, int | None], tainted: set[int]) -> int | None:
@@ -253,7 +267,8 @@ def remove(folder: Path | None) -> None:
     except FileNotFoundError:  # another process was quicker
         return
     except OSError as error:
-        raise Unremovable(f"{folder.name} was let go of, and cannot be removed: {error.strerror}.") from error
+        said = _("%(folder)s was let go of, and cannot be removed: %(why)s.")
+        raise Unremovable(said % {"folder": folder.name, "why": error.strerror}) from error
     shutil.rmtree(gone, ignore_errors=True)
 
 
@@ -287,12 +302,13 @@ def pin(checkpoint: Checkpoint, *, by: User | None, reason: str) -> None:
     """Keep these weights until an operator unpins them. Raises ReasonMissing, IllegalMove for what is gone already."""
     reason = reason.strip()
     if not reason:
-        raise ReasonMissing("Say in a few words why it is kept, so that others know when it may go.")
+        raise ReasonMissing(_("Say in a few words why it is kept, so that others know when it may go."))
     row = Checkpoint.objects.select_for_update().get(pk=checkpoint.pk)
     if row.let_go_at is not None:
-        raise IllegalMove(f"{row} was let go of: there are no weights to keep.")
+        raise IllegalMove(_("%(checkpoint)s was let go of: there are no weights to keep.") % {"checkpoint": row})
     if not row.path:
-        raise IllegalMove(f"{row} is the base: it has no weights of its own to pin, and is always kept.")
+        said = _("%(checkpoint)s is the base: it has no weights of its own to pin, and is always kept.")
+        raise IllegalMove(said % {"checkpoint": row})
     row.pinned = reason[:200]
     row.save(update_fields=["pinned"])
     Decision.objects.create(checkpoint=row, verb=Decision.Verb.PIN, by=by, reason=row.pinned)

@@ -17,12 +17,13 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext_noop
 
 from checkpoints import notices
 from checkpoints.models import Checkpoint, Notice, Taint
 from training.models import Run, Sample
 
-WITHDRAWN = "its feedback was withdrawn"
+WITHDRAWN = gettext_noop("its feedback was withdrawn")
 """The mark, as drop_reason, of a sample that was learned with what its person took back. Its turn is still there."""
 
 TAKEN_BACK = Q(status=Sample.Status.TRAINED) & ~Q(drop_reason="")

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from django.utils.translation import gettext as _
+
 from core.statistics import wilson
 from judge.calibration import calibrating
 from judge.calibration.agreement import Agreement
@@ -37,10 +39,6 @@ class Accuracy:
     def grid(self) -> Ticks:
         return tuple((FRAME.up(share), f"{share:g}") for share in quarters())
 
-    @property
-    def each(self) -> str:
-        return "day" if self.days == 1 else "week"
-
 
 def over_time(series: Mapping[str, Mapping[date, Agreement]], *, days: int, floor: float) -> Accuracy | None:
     """Each yardstick's agreements over time; None where nothing was measured."""
@@ -55,16 +53,27 @@ def over_time(series: Mapping[str, Mapping[date, Agreement]], *, days: int, floo
             continue
         lines.append(Line(name, (tuple(_point(day, one, first, last, days) for day, one in found),)))
         before, now = (one.accuracy or 0.0 for _, one in (found[0], found[-1]))
-        said.append(f"{name}: {now:.2f}" if len(found) == 1 else f"{name}: from {before:.2f} to {now:.2f}")
-    sentence = f"Accuracy from {first} to {last}, {'; '.join(said)}."
+        told = _("%(name)s: %(now)s") if len(found) == 1 else _("%(name)s: from %(before)s to %(now)s")
+        said.append(told % {"name": name, "before": f"{before:.2f}", "now": f"{now:.2f}"})
+    sentence = _("Accuracy from %(first)s to %(last)s, %(each)s.")
+    sentence %= {"first": first, "last": last, "each": "; ".join(said)}
     return Accuracy(tuple(lines), days, first, last, FRAME.up(floor), sentence)
 
 
 def _point(day: date, found: Agreement, first: date, last: date, days: int) -> Point:
     share, (low, high) = found.accuracy or 0.0, found.interval
     span = (last - first).days
-    when = f"{day}" if days == 1 else f"week of {day}"
-    title = f"{when}: {found.right} of {found.measured} right, {share:.2f} ({low:.2f} to {high:.2f})"
+    said = _("%(day)s: %(right)s of %(measured)s right, %(share)s (%(low)s to %(high)s)")
+    if days != 1:
+        said = _("week of %(day)s: %(right)s of %(measured)s right, %(share)s (%(low)s to %(high)s)")
+    title = said % {
+        "day": day,
+        "right": found.right,
+        "measured": found.measured,
+        "share": f"{share:.2f}",
+        "low": f"{low:.2f}",
+        "high": f"{high:.2f}",
+    }
     x = FRAME.across((day - first).days / span if span else 0.5)
     return Point(x, FRAME.up(share), title, FRAME.up(low), FRAME.up(high))
 
@@ -107,15 +116,16 @@ def reliability(verdicts: Sequence[Verdict]) -> Square | None:
     dots = []
     for one in bins:
         low, high = wilson(one.right, one.count)
-        title = f"confidence {one.confidence:.2f}: {one.right} of {one.count} right, {one.share:.2f}"
+        title = _("confidence %(confidence)s: %(right)s of %(count)s right, %(share)s") % {
+            "confidence": f"{one.confidence:.2f}", "right": one.right, "count": one.count, "share": f"{one.share:.2f}"
+        }  # fmt: skip
         x, y = SQUARE.across(one.confidence), SQUARE.up(one.share)
         dots.append(Point(x, y, title, SQUARE.up(low), SQUARE.up(high)))
     error = calibrating.calibration_error(verdicts) or 0.0
-    sentence = (
-        f"Confidence and the share that is right are {error:.3f} apart on average, on {len(verdicts)} follow-ups."
-    )
+    sentence = _("Confidence and the share that is right are %(error)s apart on average, on %(n)s follow-ups.")
+    sentence %= {"error": f"{error:.3f}", "n": len(verdicts)}
     diagonal = Point(SQUARE.left, SQUARE.foot), Point(SQUARE.end, SQUARE.top)
-    return Square(tuple(dots), "confidence", sentence, diagonal, tone=1)
+    return Square(tuple(dots), _("confidence"), sentence, diagonal, tone=1)
 
 
 def coverage(verdicts: Sequence[Verdict], least: float | None) -> Square | None:
@@ -130,17 +140,25 @@ def coverage(verdicts: Sequence[Verdict], least: float | None) -> Square | None:
         Point(
             SQUARE.across(one.coverage),
             SQUARE.up(one.precision, start),
-            f"from {one.threshold:.2f} on: {one.coverage:.0%} decided, {one.precision:.2f} of it right",
+            _("from %(threshold)s on: %(coverage)s decided, %(precision)s of it right") % worded(one),
         )
         for one in shown
     )
     now = calibrating.point_at(verdicts, least)
-    mark, sentence = None, "No threshold is precise enough: it decides nothing."
+    mark, sentence = None, _("No threshold is precise enough: it decides nothing.")
     if now is not None and now.given:
-        sentence = (
-            f"From {least or 0:.2f} on it decides {now.coverage:.0%} of all, and {now.precision:.2f} of that is right."
-        )
+        sentence = _("From %(threshold)s on it decides %(coverage)s of all, and %(precision)s of that is right.")
+        sentence %= worded(now) | {"threshold": f"{least or 0:.2f}"}
         mark = Point(SQUARE.across(now.coverage), SQUARE.up(max(now.precision, start), start), sentence)
     asked = SQUARE.up(calibrating.PRECISION, start)
     rule = Point(SQUARE.left, asked), Point(SQUARE.end, asked)
-    return Square(dots, "share decided", sentence, rule, 2, start, mark)
+    return Square(dots, _("share decided"), sentence, rule, 2, start, mark)
+
+
+def worded(point: calibrating.Point) -> dict[str, str]:
+    """What a threshold would do, as sentences name it."""
+    return {
+        "threshold": f"{point.threshold:.2f}",
+        "coverage": f"{point.coverage:.0%}",
+        "precision": f"{point.precision:.2f}",
+    }

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils import dateformat
+from django.utils.translation import gettext as _
+
 from evaluation.firsts import First, Moment
 from webapp.charts.frame import Frame, Point, Ticks, evenly, joined
 
@@ -78,10 +81,19 @@ def course(
     points = [Point(x(one.at), FRAME.up(one.share), "", FRAME.up(one.low), FRAME.up(one.high)) for one in drawn]
     edges = [*(f"{at.x:g} {at.high:g}" for at in points), *(f"{at.x:g} {at.low:g}" for at in reversed(points))]
     content, now = sum(row.score == 1 for row in scored), moments[-1]
-    sentence = (
-        f"First replies from {first:%-d %B %Y} to {last:%-d %B %Y}: {content} of {len(scored)} were received well. Of "
-        f"the last {now.number} it was {now.share:.0%}, 95 % interval {now.low:.0%} to {now.high:.0%}."
-    )
+    sentence = _(
+        "First replies from %(first)s to %(last)s: %(content)s of %(scored)s were received well. Of the last "
+        "%(number)s it was %(share)s, 95 %% interval %(low)s to %(high)s."
+    ) % {
+        "first": dateformat.format(first, "j F Y"),
+        "last": dateformat.format(last, "j F Y"),
+        "content": content,
+        "scored": len(scored),
+        "number": now.number,
+        "share": f"{now.share:.0%}",
+        "low": f"{now.low:.0%}",
+        "high": f"{now.high:.0%}",
+    }
     return Course(
         line=joined(points),
         band=f"M{' L'.join(edges)} Z",
@@ -101,12 +113,22 @@ def _marks(moves: Sequence[tuple[float, datetime, int]], name: str) -> list[Mark
     for x, at, number in moves:
         shown = f"@{number}" if x >= free else ""
         free = x + APART if shown else free
-        found.append(Mark(x, shown, f"{name}@{number} went live on {at:%-d %B %Y, %H:%M}"))
+        words = {"checkpoint": f"{name}@{number}", "when": dateformat.format(at, "j F Y, H:i")}
+        found.append(Mark(x, shown, _("%(checkpoint)s went live on %(when)s") % words))
     return found
 
 
 def _spot(row: First, x: float, name: str) -> Spot:
-    how = "content" if row.score == 1 else "a change was asked for"
-    by = "said so" if row.is_said else "read out of what followed"
+    if row.is_said:
+        said = (
+            _("%(when)s, %(checkpoint)s: content, said so")
+            if row.score == 1
+            else _("%(when)s, %(checkpoint)s: a change was asked for, said so")
+        )
+    elif row.score == 1:
+        said = _("%(when)s, %(checkpoint)s: content, read out of what followed")
+    else:
+        said = _("%(when)s, %(checkpoint)s: a change was asked for, read out of what followed")
     y = FRAME.top - BESIDE if row.score == 1 else FRAME.foot + BESIDE
-    return Spot(x, y, row.is_said, f"{row.at:%-d %B %Y, %H:%M}, {name}@{row.checkpoint}: {how}, {by}")
+    words = {"when": dateformat.format(row.at, "j F Y, H:i"), "checkpoint": f"{name}@{row.checkpoint}"}
+    return Spot(x, y, row.is_said, said % words)

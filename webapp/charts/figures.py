@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop as _
+
 
 @dataclass(frozen=True)
 class About:
@@ -21,138 +23,157 @@ class About:
 
 
 LOSS_PARTS = {
-    "loss": "loss",
-    "policy_loss": "policy",
-    "distillation_loss": "teacher",
-    "supervised_loss": "rewrites, before w_sft",
-    "closed_loss": "closed questions, before w_closed",
-    "kl_loss": "KL to the base, before beta",
+    "loss": _("loss"),
+    "policy_loss": _("policy"),
+    "distillation_loss": _("teacher"),
+    "supervised_loss": _("rewrites, before w_sft"),
+    "closed_loss": _("closed questions, before w_closed"),
+    "kl_loss": _("KL to the base, before beta"),
 }
 
 ABOUT = (
     About(
         "loss",
-        "Loss",
+        _("Loss"),
         LOSS_PARTS,
-        "What the updates make smaller; the parts are what the recipe adds up to it.",
-        "Rising from update to update is worrying: the rate is too high. Only the direction means something, since "
-        "each batch has a level of its own.",
+        _("What the updates make smaller; the parts are what the recipe adds up to it."),
+        _(
+            "Rising from update to update is worrying: the rate is too high. Only the direction means something, since "
+            "each batch has a level of its own."
+        ),
     ),
     About(
         "kl",
-        "KL to the base",
+        _("KL to the base"),
         {"kl": "KL"},
-        "How far the policy has moved from the base model, in nats per token of these replies.",
-        "A steep rise is worrying: what the lesson does not speak of is changing too. More beta or fewer updates "
-        "hold it.",
+        _("How far the policy has moved from the base model, in nats per token of these replies."),
+        _(
+            "A steep rise is worrying: what the lesson does not speak of is changing too. More beta or fewer updates "
+            "hold it."
+        ),
         from_zero=True,
     ),
     About(
         "entropy",
-        "Entropy",
-        {"entropy": "entropy"},
-        "How undecided the policy is about the next token, in nats.",
-        "A fall towards 0 is worrying: it says the same thing whatever is asked. A sudden rise means that it comes "
-        "apart.",
+        _("Entropy"),
+        {"entropy": _("entropy")},
+        _("How undecided the policy is about the next token, in nats."),
+        _(
+            "A fall towards 0 is worrying: it says the same thing whatever is asked. A sudden rise means that it comes "
+            "apart."
+        ),
         from_zero=True,
     ),
     About(
         "clip",
-        "Clip fraction",
-        {"clip_fraction": "share of tokens"},
-        "The share of tokens that have moved as far as one run lets them.",
-        "Above about 0.3 is worrying: much of the batch teaches no more, and the rate or the updates are too high.",
+        _("Clip fraction"),
+        {"clip_fraction": _("share of tokens")},
+        _("The share of tokens that have moved as far as one run lets them."),
+        _("Above about 0.3 is worrying: much of the batch teaches no more, and the rate or the updates are too high."),
         from_zero=True,
     ),
     About(
         "gap",
-        "Engine and learner",
-        {"gap_mean": "mean", "gap_p99": "99th percentile"},
-        "How far apart the engine that served the replies and the learner are on the same weights, in nats per token.",
-        "It should be near 0: at the limit the run stops, since one of the two does not run what it says.",
+        _("Engine and learner"),
+        {"gap_mean": _("mean"), "gap_p99": _("99th percentile")},
+        _(
+            "How far apart the engine that served the replies and the learner are on the same weights, in nats per "
+            "token."
+        ),
+        _("It should be near 0: at the limit the run stops, since one of the two does not run what it says."),
         from_zero=True,
     ),
     About(
         "grad_norm",
-        "Gradient norm",
-        {"grad_norm": "before clipping"},
-        "The length of each update's gradient, before it is scaled down to its limit.",
-        "Spikes far above the others are worrying: one sample outweighs the batch. Exactly 0 teaches nothing.",
+        _("Gradient norm"),
+        {"grad_norm": _("before clipping")},
+        _("The length of each update's gradient, before it is scaled down to its limit."),
+        _("Spikes far above the others are worrying: one sample outweighs the batch. Exactly 0 teaches nothing."),
         from_zero=True,
     ),
     About(
         "adapter_norm",
-        "Adapter norm",
-        {"adapter_norm": "adapter"},
-        "How large the adapter’s numbers are together, the random ones that it began with and earlier runs included.",
-        "It grows slowly over runs; a leap within one is worrying.",
+        _("Adapter norm"),
+        {"adapter_norm": _("adapter")},
+        _(
+            "How large the adapter’s numbers are together, the random ones that it began with and earlier runs "
+            "included."
+        ),
+        _("It grows slowly over runs; a leap within one is worrying."),
     ),
     About(
         "closed",
-        "Closed questions",
-        {"closed_right": "answered right"},
-        "The share of the closed questions of each update whose right answer was likelier than the wrong ones, before "
-        "it learned from them. Each update asks others.",
-        "Far lower than in earlier runs is worrying: what the model knew is going. Of sixteen questions a tenth either "
-        "way is chance.",
+        _("Closed questions"),
+        {"closed_right": _("answered right")},
+        _(
+            "The share of the closed questions of each update whose right answer was likelier than the wrong ones, "
+            "before it learned from them. Each update asks others."
+        ),
+        _(
+            "Far lower than in earlier runs is worrying: what the model knew is going. Of sixteen questions a tenth "
+            "either way is chance."
+        ),
     ),
     About(
         "speed",
-        "Tokens a second",
-        {"tokens_per_s": "reply tokens"},
-        "How many tokens of replies were learned from in a second.",
-        "Falling within a run is worrying: the machine is short of memory, or something else works on it.",
+        _("Tokens a second"),
+        {"tokens_per_s": _("reply tokens")},
+        _("How many tokens of replies were learned from in a second."),
+        _("Falling within a run is worrying: the machine is short of memory, or something else works on it."),
         from_zero=True,
     ),
 )
 
 ADVANTAGES = About(
     "advantages",
-    "Advantages",
-    {"advantage_max": "highest", "advantage_mean": "mean", "advantage_min": "lowest"},
-    "How much better (above 0) or worse (below 0) than expected the tokens of each update were.",
-    "Everything at 0 teaches nothing; everything on one side only praises or only blames.",
+    _("Advantages"),
+    {"advantage_max": _("highest"), "advantage_mean": _("mean"), "advantage_min": _("lowest")},
+    _("How much better (above 0) or worse (below 0) than expected the tokens of each update were."),
+    _("Everything at 0 teaches nothing; everything on one side only praises or only blames."),
 )
 
 LENGTHS = About(
     "lengths",
-    "Reply lengths",
+    _("Reply lengths"),
     {},
-    "How long the replies are that the run learns from, in tokens.",
-    "All of them alike, or all at the length limit, is worrying: the policy may be learning a length and not a manner.",
+    _("How long the replies are that the run learns from, in tokens."),
+    _(
+        "All of them alike, or all at the length limit, is worrying: the policy may be learning a length and not a "
+        "manner."
+    ),
 )
 
 USAGE = (
     About(
         "cpu",
-        "Processor",
-        {"cpu": "cores busy"},
-        "How many cores the learner’s processes kept busy.",
-        "Far fewer than in other runs is worrying: something else works on the machine.",
+        _("Processor"),
+        {"cpu": _("cores busy")},
+        _("How many cores the learner’s processes kept busy."),
+        _("Far fewer than in other runs is worrying: something else works on the machine."),
         from_zero=True,
     ),
     About(
         "memory",
-        "Memory",
+        _("Memory"),
         {"memory_mib": "MiB"},
-        "What the learner’s processes hold of the machine’s memory, in MiB.",
-        "A rise that does not end is worrying: the run may end for want of memory.",
+        _("What the learner’s processes hold of the machine’s memory, in MiB."),
+        _("A rise that does not end is worrying: the run may end for want of memory."),
         from_zero=True,
     ),
     About(
         "gpu",
         "GPU",
-        {"gpu": "share busy"},
-        "The share of time in which the learner’s cards were at work, an engine on the same cards included.",
-        "Long stretches near 0 are worrying: the card waits for the processor.",
+        {"gpu": _("share busy")},
+        _("The share of time in which the learner’s cards were at work, an engine on the same cards included."),
+        _("Long stretches near 0 are worrying: the card waits for the processor."),
         from_zero=True,
     ),
     About(
         "gpu_memory",
-        "GPU memory",
+        _("GPU memory"),
         {"gpu_mib": "MiB"},
-        "What is in use of the learner’s cards’ memory, in MiB, an engine on the same cards included.",
-        "Near what the cards have is worrying: the run goes on with smaller parts, or ends.",
+        _("What is in use of the learner’s cards’ memory, in MiB, an engine on the same cards included."),
+        _("Near what the cards have is worrying: the run goes on with smaller parts, or ends."),
         from_zero=True,
     ),
 )

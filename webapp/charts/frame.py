@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, isfinite, log10
+
+from django.utils.translation import gettext as _
 
 MOST_POINTS = 230
 """Points of all lines of a chart together: of more, each line keeps its lowest and highest of every stretch."""
@@ -174,18 +176,9 @@ def percent(count: float, total: float) -> str:
     ('33 %', 'under 1 %', '0 %')
     """
     found = 100 * count / total
-    return "under 1 %" if 0 < found < 1 else f"{found:.0f} %"
+    return _("under 1 %") if 0 < found < 1 else f"{found:.0f} %"
 
 
 def is_number(value: object) -> bool:
     """True for what can be drawn."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
-
-
-def span(values: Sequence[float]) -> str:
-    """Between what they lie, in words.
-
-    >>> span([0.5, -2.0, 1.0])
-    'between −2 and 1'
-    """
-    return f"between {short(min(values))} and {short(max(values))}"

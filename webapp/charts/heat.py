@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 STEPS = (0.1, 0.5, 1.0, 2.0)
 """Nats of change at which a token's colour deepens; less than the first is no change to speak of."""
 
@@ -40,12 +42,15 @@ def sentence(tokens: Sequence[Token]) -> str:
     up = [t for t in tokens if t.change >= STEPS[0]]
     down = [t for t in tokens if t.change <= -STEPS[0]]
     if not up and not down:
-        return "The hint would change no token to speak of."
-    said = [f"Of {len(tokens)} tokens the hint would raise {len(up)} and lower {len(down)}."]
+        return _("The hint would change no token to speak of.")
+    told = _("Of %(tokens)s tokens the hint would raise %(up)s and lower %(down)s.")
+    said = [told % {"tokens": len(tokens), "up": len(up), "down": len(down)}]
     if down:
         most = min(down, key=lambda t: t.change)
-        said.append(f"Lowered most: “{most.text.strip() or '␣'}” ({most.signed}).")
+        words = {"token": most.text.strip() or "␣", "change": most.signed}
+        said.append(_("Lowered most: “%(token)s” (%(change)s).") % words)
     if up:
         most = max(up, key=lambda t: t.change)
-        said.append(f"Raised most: “{most.text.strip() or '␣'}” ({most.signed}).")
+        words = {"token": most.text.strip() or "␣", "change": most.signed}
+        said.append(_("Raised most: “%(token)s” (%(change)s).") % words)
     return " ".join(said)

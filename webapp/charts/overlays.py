@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from django.utils.translation import gettext as _
+
 from training.models import Run
 from training.monitoring import limits, series
 from training.monitoring.series import Series
 from webapp.charts.figures import ABOUT, ADVANTAGES, USAGE, About
-from webapp.charts.frame import MOST_POINTS, short, span
-from webapp.charts.run_charts import Chart, Trace, lined
+from webapp.charts.frame import MOST_POINTS, short
+from webapp.charts.picture import Axis, Chart, place_on
+from webapp.charts.run_charts import Trace, lined
 
 MOST_RUNS = 12
 """Runs that are laid over one another: as many lines as differ plainly."""
@@ -51,8 +54,9 @@ class Overlay:
         traces = [_trace(line, self.by, MOST_POINTS // len(self.lines)) for line in self.lines]
         ends = [place for trace in traces for place in trace.places]
         low, high = min(ends), max(ends)
-        axis, names = ("update" if self.by == "step" else "minute"), {place: short(place) for place in ends}
-        first = f"{axis} {short(low)}"
+        axis: Axis = "update" if self.by == "step" else "minute"
+        names = {place: short(place) for place in ends}
+        first = place_on(axis, short(low))
         edges = (first,) if low == high else (first, short(high))
         return lined(self.about, traces, self.limit, along=(low, high), axis=axis, names=names, ends=edges)
 
@@ -84,7 +88,13 @@ def _trace(line: OverlayLine, by: By, most: int) -> Trace:
     places = few.steps if by == "step" else tuple(round(time / 60, 2) for time in few.times)
     at = dict(zip(places, few.values, strict=True))
     known = [value for value in line.series.values if value is not None]
-    said = f"{line.label}: from {short(known[0])} to {short(known[-1])}, {span(known)}."
+    said = _("%(name)s: from %(first)s to %(last)s, between %(low)s and %(high)s.") % {
+        "name": line.label,
+        "first": short(known[0]),
+        "last": short(known[-1]),
+        "low": short(min(known)),
+        "high": short(max(known)),
+    }
     return Trace(line.label, list(at), list(at.values()), said)
 
 
@@ -118,6 +128,6 @@ def _lines(about: About, runs: Sequence[Run], *, is_usage: bool) -> list[Overlay
         for number, name in enumerate(names):
             line = series.of_usage(run.usage, name) if is_usage else series.of_updates(run.metrics, name)
             if line is not None:
-                label = about.names[name] if alone else str(run)
+                label = _(about.names[name]) if alone else str(run)
                 found.append(OverlayLine(run.pk, label, (number if alone else place) + 1, line))
     return found

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from training.monitoring import limits, series
 from webapp.charts.figures import ABOUT, ADVANTAGES, HIDDEN, LENGTHS, About
 from webapp.charts.frame import (
     MOST_POINTS,
-    Frame,
     Line,
     Point,
-    Ticks,
     evenly,
     is_number,
     parted,
     percent,
     scale,
     short,
-    span,
 )
-
-FRAME = Frame(340, 132, left=46, right=10, top=8, bottom=20)
+from webapp.charts.picture import FRAME, Axis, Cell, Chart, between, place_on
 
 MOST_COLUMNS = 24
 """Updates that a strip shows side by side; of more, neighbours share a column."""
@@ -33,60 +32,21 @@ FAR = 4.0
 """A limit this many times above all that was measured is named beside the chart and not drawn: it would press the
 line flat."""
 
-CROWDED = 48
-"""More points than these, of all lines together, would hide their lines: then only the last of each is a dot."""
-
 BARS = 12
 
 BATCH = "replies_"
 """How figures begin that say of the whole batch how many replies carry which signal."""
-CARRIED = ("praised", "blamed", "marked", "hinted", "demonstrated", "rewritten", "rehearsed", "replayed")
-"""In this order: PostgreSQL keeps none."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A rectangle: a bar, or one bin of one update, the darker the fuller."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    shade: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    key: str
-    title: str
-    reading: str
-    worry: str
-    figure: str
-    """The one number to know of it: where it stands now."""
-    sentence: str
-    """What the picture shows, for those who do not see it."""
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    """The numbers themselves, as a table."""
-    lines: tuple[Line, ...] = ()
-    cells: tuple[Cell, ...] = ()
-    grid: Ticks = ()
-    """Lines across: their height and number."""
-    limit: float | None = None
-    limit_says: str = ""
-    ends: tuple[str, ...] = field(default=())
-    """What stands under the left and the right end."""
-    frame: Frame = FRAME
-
-    @property
-    def is_drawn(self) -> bool:
-        """One number is said and not drawn: a point has no direction."""
-        return bool(self.cells) or any(len(line.points) > 1 for line in self.lines)
-
-    @property
-    def is_crowded(self) -> bool:
-        return sum(len(line.points) for line in self.lines) > CROWDED
+CARRIED = {
+    "praised": gettext_noop("%(n)s praised"),
+    "blamed": gettext_noop("%(n)s blamed"),
+    "marked": gettext_noop("%(n)s marked"),
+    "hinted": gettext_noop("%(n)s hinted"),
+    "demonstrated": gettext_noop("%(n)s demonstrated"),
+    "rewritten": gettext_noop("%(n)s rewritten"),
+    "rehearsed": gettext_noop("%(n)s rehearsed"),
+    "replayed": gettext_noop("%(n)s replayed"),
+}
+"""How many replies carry which signal, in words, and in this order: PostgreSQL keeps none."""
 
 
 def charts(metrics: Sequence[Mapping[str, Any]], recipe: Mapping[str, Any], lengths: Sequence[int] = ()) -> list[Chart]:
@@ -114,9 +74,10 @@ def signals(metrics: Sequence[Mapping[str, Any]]) -> str:
     """
     first = metrics[0] if metrics else {}
     kept = [(name, first.get(f"{BATCH}{name}")) for name in CARRIED]
-    said = [f"{value:g} {name}" for name, value in kept if is_number(value) and value]
+    said = [_(CARRIED[name]) % {"n": f"{value:g}"} for name, value in kept if is_number(value) and value]
     if is_number(first.get("attempts")):
-        said.append(f"{first['attempts']:g} attempts of {first.get('steps', 0):g} steps")
+        counts = {"attempts": f"{first['attempts']:g}", "steps": f"{first.get('steps', 0):g}"}
+        said.append(_("%(attempts)s attempts of %(steps)s steps") % counts)
     return ", ".join(said)
 
 
@@ -135,7 +96,7 @@ def chart(about: About, metrics: Sequence[Mapping[str, Any]], recipe: Mapping[st
     """Some figures over updates as lines; None where the run has none of them."""
     updates = [str(step.get("update", place)) for place, step in enumerate(metrics, 1)]
     columns = {
-        label: [float(step[name]) if is_number(step.get(name)) else None for step in metrics]
+        _(label): [float(step[name]) if is_number(step.get(name)) else None for step in metrics]
         for name, label in about.names.items()
     }
     columns = {label: values for label, values in columns.items() if any(value is not None for value in values)}
@@ -143,7 +104,9 @@ def chart(about: About, metrics: Sequence[Mapping[str, Any]], recipe: Mapping[st
     for label, values in columns.items():
         places = series.kept(values, MOST_POINTS // len(columns))
         traces.append(Trace(label, places, [values[place] for place in places], told(label, values)))
-    ends = ("update 1",) if len(metrics) == 1 else (f"update {updates[0]}", updates[-1]) if metrics else ()
+    ends: tuple[str, ...] = (place_on("update", "1"),)
+    if len(metrics) != 1:
+        ends = (place_on("update", updates[0]), updates[-1]) if metrics else ()
     limit = limits.line_of(about.key, recipe)
     return lined(
         about, traces, limit, along=(0, len(metrics) - 1), axis="update", names=dict(enumerate(updates)), ends=ends
@@ -156,7 +119,7 @@ def lined(
     limit: float | None,
     *,
     along: tuple[float, float],
-    axis: str,
+    axis: Axis,
     names: Mapping[float, str],
     ends: tuple[str, ...],
 ) -> Chart | None:
@@ -175,7 +138,7 @@ def lined(
 
     def point(place: float, value: float) -> Point:
         x = FRAME.across((place - along[0]) / width if width else 0.5)
-        return Point(x, FRAME.up(value, low, high), f"{axis} {names[place]}: {short(value)}")
+        return Point(x, FRAME.up(value, low, high), f"{place_on(axis, names[place])}: {short(value)}")
 
     lines = [
         Line(
@@ -188,17 +151,19 @@ def lined(
         for trace in traces
     ]
     last = next(value for value in reversed(traces[0].values) if value is not None)
-    said = "" if limit is None else f"limit {short(limit)}" + (", far above" if is_far else "")
+    said = ""
+    if limit is not None:
+        said = (_("limit %(at)s, far above") if is_far else _("limit %(at)s")) % {"at": short(limit)}
     tables = [dict(zip(trace.places, trace.values, strict=True)) for trace in traces]
     rows = sorted({place for table in tables for place in table})
     return Chart(
         about.key,
-        about.title,
-        about.reading,
-        about.worry,
+        _(about.title),
+        _(about.reading),
+        _(about.worry),
         short(last),
         " ".join(trace.sentence for trace in traces),
-        (axis, *(trace.label for trace in traces)),
+        (_("update") if axis == "update" else _("minute"), *(trace.label for trace in traces)),
         tuple(
             (names[place], *(cell(table.get(place)) for table in tables))
             for place in (rows[kept] for kept in evenly(len(rows)))
@@ -234,26 +199,32 @@ def strip(metrics: Sequence[Mapping[str, Any]]) -> Chart | None:
             top, bottom = FRAME.up(upper, low, high), FRAME.up(lower, low, high)
             # By the square root, so that a bin with a few tokens is still seen beside one with most of them.
             shade = round(0.12 + 0.88 * (count / fullest) ** 0.5, 2)
-            title = f"{name}: {percent(count, total)} between {short(lower)} and {short(upper)}"
+            title = _("%(name)s: %(share)s between %(low)s and %(high)s") % {
+                "name": name, "share": percent(count, total), "low": short(lower), "high": short(upper)
+            }  # fmt: skip
             x = FRAME.left + place * width
             cells.append(Cell(round(x, 1), top, round(width, 2), round(bottom - top, 1), shade, title))
     last = kept[-1][1]
     above, below = sides(last)
     total = sum(last["counts"]) or 1
-    sentence = (
-        f"Advantages of the last update's {total:g} tokens: {percent(above, total)} above 0, {percent(below, total)} "
-        f"below, {percent(total - above - below, total)} about 0."
-    )
+    sentence = _(
+        "Advantages of the last update's %(tokens)s tokens: %(above)s above 0, %(below)s below, %(rest)s about 0."
+    ) % {
+        "tokens": f"{total:g}",
+        "above": percent(above, total),
+        "below": percent(below, total),
+        "rest": percent(total - above - below, total),
+    }
     marks = [mark for mark in scale(low, high)[2] if low <= mark <= high]
     edges = last["edges"]
     return Chart(
         ADVANTAGES.key,
-        ADVANTAGES.title,
-        ADVANTAGES.reading + " The darker, the more tokens.",
-        ADVANTAGES.worry,
+        _(ADVANTAGES.title),
+        f"{_(ADVANTAGES.reading)} {_('The darker, the more tokens.')}",
+        _(ADVANTAGES.worry),
         "",
         sentence,
-        ("update", *(f"{short(lower)} to {short(upper)}" for lower, upper in pairwise(edges))),
+        (_("update"), *(between(short(lower), short(upper)) for lower, upper in pairwise(edges))),
         tuple(
             (update, *(f"{count:g}" for count in histogram["counts"]))
             for update, histogram in (kept[place] for place in evenly(len(kept)))
@@ -261,7 +232,7 @@ def strip(metrics: Sequence[Mapping[str, Any]]) -> Chart | None:
         ),
         cells=tuple(cells),
         grid=tuple((FRAME.up(mark, low, high), short(mark)) for mark in marks),
-        ends=(f"update {updates[0]}", *([updates[-1]] if len(updates) > 1 else [])),
+        ends=(place_on("update", updates[0]), *([updates[-1]] if len(updates) > 1 else [])),
     )
 
 
@@ -280,28 +251,40 @@ def bars(lengths: Sequence[int], recipe: Mapping[str, Any]) -> Chart | None:
     cells, rows = [], []
     for place, count in enumerate(counts):
         lower, upper = edges[place], edges[place + 1] - 1
-        span = f"{lower}" if lower == upper else f"{lower} to {upper}"
+        span = f"{lower}" if lower == upper else between(f"{lower}", f"{upper}")
         y = FRAME.up(count, 0, tallest)
         x = round(FRAME.left + place * width + 1, 1)
-        cells.append(Cell(x, y, round(width - 2, 1), round(FRAME.foot - y, 1), 1.0, f"{span} tokens: {count}"))
+        cells.append(
+            Cell(
+                x,
+                y,
+                round(width - 2, 1),
+                round(FRAME.foot - y, 1),
+                1.0,
+                _("%(length)s tokens: %(n)s") % {"length": span, "n": count},
+            )
+        )
         rows.append((span, str(count)))
     middle = known[len(known) // 2] if len(known) % 2 else (known[len(known) // 2 - 1] + known[len(known) // 2]) / 2
     cut = limits.number(recipe.get("max_tokens"))
     over = 0 if cut is None else sum(length > cut for length in known)
-    said = f"Reply lengths: from {low} to {high} tokens, half of them up to {short(middle)}."
+    said = _("Reply lengths: from %(low)s to %(high)s tokens, half of them up to %(middle)s.")
+    reading = _(LENGTHS.reading)
+    if cut and over:
+        learned = _("Of %(n)s of them only the first %(cut)s tokens are learned from.")
+        reading = f"{reading} {learned % {'n': over, 'cut': f'{cut:g}'}}"
     return Chart(
         LENGTHS.key,
-        LENGTHS.title,
-        LENGTHS.reading
-        + (f" Of {over} of them only the first {cut:g} tokens are learned from." if cut and over else ""),
-        LENGTHS.worry,
-        f"{short(middle)} in the middle",
-        said,
-        ("tokens", "replies"),
+        _(LENGTHS.title),
+        reading,
+        _(LENGTHS.worry),
+        _("%(n)s in the middle") % {"n": short(middle)},
+        said % {"low": low, "high": high, "middle": short(middle)},
+        (_("tokens"), _("replies")),
         tuple(rows),
         cells=tuple(cells),
         grid=tuple((FRAME.up(mark, 0, tallest), short(mark)) for mark in {0, tallest}),
-        ends=(f"{low} tokens", *([str(high)] if high > low else [])),
+        ends=(_("%(n)s tokens") % {"n": low}, *([str(high)] if high > low else [])),
     )
 
 
@@ -326,7 +309,9 @@ def shared(
     columns = []
     for first in range(0, len(kept), size):
         some = [one for one in kept[first : first + size] if one[1]["edges"] == kept[first][1]["edges"]]
-        name = f"update {some[0][0]}" if len(some) == 1 else f"updates {some[0][0]} to {some[-1][0]}"
+        name = place_on("update", some[0][0])
+        if len(some) > 1:
+            name = _("updates %(first)s to %(last)s") % {"first": some[0][0], "last": some[-1][0]}
         counts = [sum(column) for column in zip(*(one[1]["counts"] for one in some), strict=True)]
         columns.append((name, some[0][1]["edges"], counts))
     return columns
@@ -340,10 +325,26 @@ def told(label: str, values: Sequence[float | None]) -> str:
     """
     known = [value for value in values if value is not None]
     if len(values) == 1:
-        return f"{label}: {short(known[0])} in its one update."
+        return _("%(name)s: %(value)s in its one update.") % {"name": label, "value": short(known[0])}
     lost = len(values) - len(known)
-    gone = f"; {lost} update{' has' if lost == 1 else 's have'} no number" if lost else ""
-    return f"{label}: from {short(known[0])} to {short(known[-1])} in {len(values)} updates, {span(known)}{gone}."
+    said = _("%(name)s: from %(first)s to %(last)s in %(updates)s updates, between %(low)s and %(high)s.")
+    if lost:
+        said = ngettext(
+            "%(name)s: from %(first)s to %(last)s in %(updates)s updates, between %(low)s and %(high)s; %(lost)s "
+            "update has no number.",
+            "%(name)s: from %(first)s to %(last)s in %(updates)s updates, between %(low)s and %(high)s; %(lost)s "
+            "updates have no number.",
+            lost,
+        )
+    return said % {
+        "name": label,
+        "first": short(known[0]),
+        "last": short(known[-1]),
+        "updates": len(values),
+        "low": short(min(known)),
+        "high": short(max(known)),
+        "lost": lost,
+    }
 
 
 def cell(value: float | None) -> str:

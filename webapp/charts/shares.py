@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from core.statistics import MARGIN, Arm, Tally, wilson
 from evaluation.arms import Standing
 from webapp.charts.frame import Frame, Ticks, quarters
@@ -79,14 +81,14 @@ def trial(now: Standing) -> Chart | None:
         return None
     live, candidate = now.live.votes, now.candidate.votes
     shares = (
-        _bar(str(now.candidate.checkpoint), candidate, "up", ROWS[0], TRIAL),
-        _bar(str(now.live.checkpoint), live, "up", ROWS[1], TRIAL, tone=2),
+        _bar(str(now.candidate.checkpoint), candidate, _("up"), ROWS[0], TRIAL),
+        _bar(str(now.live.checkpoint), live, _("up"), ROWS[1], TRIAL, tone=2),
     )
     low, high = now.reading.low, now.reading.high
     seen = None if live.rate is None or candidate.rate is None else candidate.rate - live.rate
-    said = f"difference {low * 100:+.0f} to {high * 100:+.0f} points"
+    said = _("difference %(low)s to %(high)s points") % {"low": f"{low * 100:+.0f}", "high": f"{high * 100:+.0f}"}
     at = None if seen is None else _ahead(seen)
-    difference = Bar("difference, points", ROWS[2], _ahead(low), _ahead(high), at, said)
+    difference = Bar(_("difference, points"), ROWS[2], _ahead(low), _ahead(high), at, said)
     points = tuple((_ahead(one / 100), f"{one:+d}" if one else "0") for one in (-100, -50, 0, 50, 100))
     below = Scale(points, 88, 112)
     return Chart(
@@ -95,9 +97,12 @@ def trial(now: Standing) -> Chart | None:
         TRIAL,
         "; ".join([*(one.title for one in shares), said]) + ".",
         rule=Rule(_ahead(-MARGIN), below.top - 4, below.foot + 4),
-        caption="Conversations thumbed up, with 95 % intervals, and below how much the candidate is ahead: above 0 it "
-        f"is better, right of the dashed line (−{MARGIN * 100:.0f} points) no worse, below 0 worse. The lower one may "
-        "be read at any time without being wrong more often than 1 in 20.",
+        caption=_(
+            "Conversations thumbed up, with 95 %% intervals, and below how much the candidate is ahead: above 0 it is "
+            "better, right of the dashed line (−%(margin)s points) no worse, below 0 worse. The lower one may be read "
+            "at any time without being wrong more often than 1 in 20."
+        )
+        % {"margin": f"{MARGIN * 100:.0f}"},
     )
 
 
@@ -113,7 +118,7 @@ def ladder(arms: Mapping[str, Arm], what: str) -> Chart | None:
     if not shown:
         return None
     bars = [
-        _bar(name, arm, what, FIRST + place * ROW, FRAME, count=f"{arm.ups} of {arm.votes}")
+        _bar(name, arm, what, FIRST + place * ROW, FRAME, count=out_of(arm.ups, arm.votes))
         for place, (name, arm) in enumerate(shown)
     ]
     return _laddered(bars, "; ".join(bar.title for bar in bars) + ".", len(voted) - len(shown))
@@ -125,9 +130,11 @@ def choices(tally: Tally) -> Chart | None:
     if not number:
         return None
     (low, high), share = tally.interval, tally.first / number
-    title = f"what was learned: {tally.first} of {number} choices, {low:.0%} to {high:.0%}"
+    title = _("what was learned: %(n)s of %(of)s choices, %(low)s to %(high)s") % {
+        "n": tally.first, "of": number, "low": f"{low:.0%}", "high": f"{high:.0%}"
+    }  # fmt: skip
     edges = FRAME.across(low), FRAME.across(high), FRAME.across(share)
-    return _laddered([Bar("learned", FIRST, *edges, title, f"{tally.first} of {number}")], f"{title}.")
+    return _laddered([Bar(_("learned"), FIRST, *edges, title, out_of(tally.first, number))], f"{title}.")
 
 
 def _laddered(bars: list[Bar], sentence: str, left_out: int = 0) -> Chart:
@@ -138,9 +145,19 @@ def _laddered(bars: list[Bar], sentence: str, left_out: int = 0) -> Chart:
 
 def _bar(name: str, votes: Arm, what: str, y: float, frame: Frame, *, count: str = "", tone: int = 1) -> Bar:
     low, high = wilson(votes.ups, votes.votes)
-    title = f"{name}: {votes.ups} of {votes.votes} {what}, {low:.0%} to {high:.0%}"
+    title = _("%(name)s: %(ups)s of %(votes)s %(what)s, %(low)s to %(high)s") % {
+        "name": name, "ups": votes.ups, "votes": votes.votes, "what": what, "low": f"{low:.0%}", "high": f"{high:.0%}"
+    }  # fmt: skip
     at = None if votes.rate is None else frame.across(votes.rate)
     return Bar(name, y, frame.across(low), frame.across(high), at, title, count, tone)
+
+
+def out_of(number: int, whole: int) -> str:
+    """
+    >>> out_of(3, 4)
+    '3 of 4'
+    """
+    return _("%(n)s of %(of)s") % {"n": number, "of": whole}
 
 
 def _shares(frame: Frame) -> Ticks:

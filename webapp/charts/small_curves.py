@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from webapp.charts.figures import ABOUT, HIDDEN
 from webapp.charts.frame import Frame, Point, is_number, joined
 
@@ -31,7 +33,7 @@ class Curve:
     @property
     def reading(self) -> str:
         """What it says, in words; empty for a figure that has none."""
-        return next((about.reading for about in ABOUT if self.name in about.names), "")
+        return next((_(about.reading) for about in ABOUT if self.name in about.names), "")
 
     @property
     def points(self) -> list[Point]:
@@ -61,9 +63,16 @@ class Curve:
     @property
     def sentence(self) -> str:
         if len(self.values) == 1:
-            return f"{self.title}: {self.last:.4g} in its one update."
-        span = f"between {min(self.values):.4g} and {max(self.values):.4g}"
-        return f"{self.title}: from {self.values[0]:.4g} to {self.last:.4g} in {len(self.values)} updates, {span}."
+            return _("%(name)s: %(value)s in its one update.") % {"name": self.title, "value": f"{self.last:.4g}"}
+        said = _("%(name)s: from %(first)s to %(last)s in %(updates)s updates, between %(low)s and %(high)s.")
+        return said % {
+            "name": self.title,
+            "first": f"{self.values[0]:.4g}",
+            "last": f"{self.last:.4g}",
+            "updates": len(self.values),
+            "low": f"{min(self.values):.4g}",
+            "high": f"{max(self.values):.4g}",
+        }
 
 
 def curves(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Curve]:

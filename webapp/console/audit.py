@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import path
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy, ngettext, pgettext_lazy
 from django.views.decorators.http import require_GET
 
 from accounts.deeds import KINDS
@@ -47,7 +48,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     filters, before = Filters.of(request.GET), Cursor.read(request.GET.get("before", ""))
     page = filters.page(before or START, PAGE + 1)
     for row in page:
-        row.source, row.kind_in_words = SOURCE_NAMES[type(row)], KINDS[kind_of(row)]  # type: ignore[union-attr]
+        row.source, row.kind_in_words = SOURCE_NAMES[type(row)], str(KINDS[kind_of(row)])  # type: ignore[union-attr]
         if isinstance(row, Ruling):
             row.changes = changes(row)  # type: ignore[attr-defined]
     context: dict[str, Any] = {
@@ -58,9 +59,8 @@ def audit(request: HttpRequest) -> HttpResponse:
     if is_fragment(request) and before:
         return render(request, "console/_audit_rows.html", context)
     context["people"] = people_who_may("console").order_by("username").values_list("username", flat=True)[:SUGGESTED]
-    return render(
-        request, "console/audit.html", context | {"verbs": VERBS, "kinds": KINDS.items(), "no_person": NO_PERSON}
-    )
+    kinds = [(name, str(title)) for name, title in KINDS.items()]
+    return render(request, "console/audit.html", context | {"verbs": VERBS, "kinds": kinds, "no_person": NO_PERSON})
 
 
 @needs("audit")
@@ -94,13 +94,34 @@ def changes(ruling: Ruling) -> list[tuple[str, str, str]]:
         if before == after or name in ("decided_by", "decided_at", "waits_because", "reward_from"):
             continue
         if name == "others":
-            told.append(("other hints", "", f"{len(after or before or {})} changed with it"))
+            n = len(after or before or {})
+            said = ngettext("%(n)s changed with it", "%(n)s changed with it", n) % {"n": n}
+            told.append((gettext("other hints"), "", said))
         else:
-            told.append((NAMES.get(name, name), in_words(name, before), in_words(name, after)))
+            told.append((str(NAMES.get(name, name)), in_words(name, before), in_words(name, after)))
     return told
 
 
-NAMES = {"merged_into": "merged into", "learns": "may teach", "overruling": "reviewer’s word", "above": "accepted from"}
+NAMES = {
+    "merged_into": gettext_lazy("merged into"),
+    "learns": gettext_lazy("may teach"),
+    "overruling": gettext_lazy("reviewer’s word"),
+    "above": gettext_lazy("accepted from"),
+    "status": gettext_lazy("status"),
+    "text": gettext_lazy("text"),
+    "reward": gettext_lazy("reward"),
+    "recipe": gettext_lazy("recipe"),
+    "policy": gettext_lazy("policy"),
+}
+"""What a ruling changes, as the page names it; else by its field's name."""
+
+STATES = {
+    "waiting": pgettext_lazy("hint", "waiting"),
+    "accepted": pgettext_lazy("hint", "accepted"),
+    "edited": pgettext_lazy("hint", "edited"),
+    "merged": pgettext_lazy("hint", "merged"),
+    "rejected": pgettext_lazy("hint", "rejected"),
+}
 
 
 def in_words(name: str, value: Any) -> str:
@@ -110,15 +131,17 @@ def in_words(name: str, value: Any) -> str:
     if name == "reward":
         return signed(value)
     if name == "above":
-        return "always waits" if value is None else f"{100 * value:g} %"
+        return gettext("always waits") if value is None else f"{100 * value:g} %"
     if name == "recipe":
         return recipe_pages.in_words(value or {})
     if name == "policy":
         return policy_pages.in_words(value or {})
     if name == "merged_into" and value is not None:
-        return f"hint {value}"
+        return gettext("hint %(number)s") % {"number": value}
+    if name == "status":
+        return str(STATES.get(value, value or "–"))
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return gettext("yes") if value else gettext("no")
     return "–" if value is None or value == "" else str(value)
 
 

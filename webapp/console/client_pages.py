@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from chat import clients, resorting
@@ -20,7 +22,6 @@ from chat.clients.rules import Rules, RulesInvalid, read
 from chat.clients.sorting import Seen, Sorted
 from chat.models import ClientRules, Turn
 from chat.turns import LONG
-from webapp.console.board import counted
 from webapp.console.doors import needs, person, said_aloud
 
 LATELY = timedelta(days=7)
@@ -119,7 +120,8 @@ def save(request: HttpRequest) -> HttpResponse:
     before = ClientRules.objects.filter(name=name).first()
     keep(request, name, source)
     remember(request, name, before.source if before else None)
-    messages.success(request, f"{name} is saved: requests are sorted by it from now on.", extra_tags="good")
+    said = _("%(name)s is saved: requests are sorted by it from now on.") % {"name": name}
+    messages.success(request, said, extra_tags="good")
     return redirect("console:client", name=name)
 
 
@@ -131,8 +133,10 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     remember(request, name, own.source)
     own.delete()
     files.forget()
-    stands = " The file that comes with Talkback stands again." if name in files.read_shipped() else ""
-    messages.success(request, f"{name} is deleted.{stands}", extra_tags="good")
+    said = _("%(name)s is deleted.")
+    if name in files.read_shipped():
+        said = _("%(name)s is deleted. The file that comes with Talkback stands again.")
+    messages.success(request, said % {"name": name}, extra_tags="good")
     return redirect("console:clients")
 
 
@@ -142,7 +146,8 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
     """Put back what stood before this person's last change."""
     past = request.session.get("rules_before", {})
     if name not in past:
-        messages.error(request, f"There is no change of {name} to take back.", extra_tags="bad")
+        said = _("There is no change of %(name)s to take back.") % {"name": name}
+        messages.error(request, said, extra_tags="bad")
         return redirect("console:clients")
     before, held = past[name], ClientRules.objects.filter(name=name).first()
     if before is None:
@@ -151,7 +156,7 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
     else:
         keep(request, name, before)
     remember(request, name, held.source if held else None)
-    messages.success(request, f"{name} is as it was before.", extra_tags="good")
+    messages.success(request, _("%(name)s is as it was before.") % {"name": name}, extra_tags="good")
     return redirect("console:clients")
 
 
@@ -162,7 +167,7 @@ def resort(request: HttpRequest, pk: UUID) -> HttpResponse:
     turn = get_object_or_404(Turn.objects.select_related("session"), pk=pk)
     line = request.POST.get("line", "")
     if line not in Turn.Line.values:
-        return HttpResponse("Say main or side.", status=400, content_type="text/plain")
+        return HttpResponse(_("Say main or side."), status=400, content_type="text/plain")
     changed = said_aloud(request, lambda: resorting.resort(turn, line, by=person(request)))
     if request.headers.get("HX-Request") and changed is not None:
         return render(request, "system/_sorted_turn.html", {"turn": newest().get(pk=pk)})
@@ -248,7 +253,7 @@ def trial(rules: Rules) -> dict[str, object]:
         tried.append(Tried(turn, sorting.sort_by(standing, seen), sorting.sort_by(would, seen)))
     changed = [one for one in tried if one.now != one.then]
     return {
-        "tried": counted(len(tried), "turn"),
+        "tried": ngettext("%(n)s turn", "%(n)s turns", len(tried)) % {"n": len(tried)},
         "changed": changed,
         "lines": sum(one.now.is_main != one.then.is_main for one in changed),
         "known": sum(one.then.client == rules.client for one in tried),

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 
 from accounts import second_factors
@@ -21,16 +22,16 @@ from core.errors import TalkbackError
 from core.visible import visible
 from webapp.console import decisions
 
-FACTOR = "Your role needs a second factor beside the password: set one up here, and go on."
+FACTOR = _("Your role needs a second factor beside the password: set one up here, and go on.")
 
 View = Callable[..., HttpResponse]
 Result = TypeVar("Result")
 
 WHO = {
-    Role.TALKER: "This page is for people with an account.",
-    Role.REVIEWER: "This page is for reviewers. An administrator can make you one.",
-    Role.OPERATOR: "This page is for operators. An administrator can make you one.",
-    Role.ADMINISTRATOR: "This page is for administrators.",
+    Role.TALKER: _("This page is for people with an account."),
+    Role.REVIEWER: _("This page is for reviewers. An administrator can make you one."),
+    Role.OPERATOR: _("This page is for operators. An administrator can make you one."),
+    Role.ADMINISTRATOR: _("This page is for administrators."),
 }
 """What a page says that is closed to a person, by the least role that opens it."""
 
@@ -48,7 +49,7 @@ def needs(what: str) -> Callable[[View], View]:
                 if is_only_a_factor_away(person(request), what):
                     messages.warning(request, FACTOR, extra_tags="warn")
                     return redirect("mfa_index")
-                raise NotAllowed(WHO[least])
+                raise NotAllowed(str(WHO[least]))
             response = marked(never_cache(view)(request, *args, **kwargs))
             decisions.record(request, response)
             return response

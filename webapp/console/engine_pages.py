@@ -13,6 +13,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import loading, repairs
@@ -23,7 +25,6 @@ from gpu_workers.engine import engine_reports
 from gpu_workers.engine.engine_reports import Report
 from gpu_workers.errors import EngineUnavailable
 from judge.votes import judges
-from webapp.console.board import counted
 from webapp.console.doors import needs, said_aloud
 
 REPAIR_S = 60.0
@@ -62,12 +63,16 @@ class State:
         """How it stands, for a person who reads one line."""
         up = [row for row in self.rows if row.report.is_up]
         if not up:
-            return "No engine answers: replies wait until one does."
+            return _("No engine answers: replies wait until one does.")
         if len(up) < len(self.rows):
-            return f"{len(up)} of {counted(len(self.rows), 'engine')} answer."
+            n = len(self.rows)
+            return ngettext("%(up)s of %(n)s engine answer.", "%(up)s of %(n)s engines answer.", n) % {
+                "up": len(up),
+                "n": n,
+            }
         if any(row.lacks for row in self.rows):
-            return "Every engine answers, and not every one holds what it should."
-        return "The engine answers." if len(up) == 1 else "Every engine answers, and holds what it should."
+            return _("Every engine answers, and not every one holds what it should.")
+        return _("The engine answers.") if len(up) == 1 else _("Every engine answers, and holds what it should.")
 
     @property
     def is_fine(self) -> bool:
@@ -88,7 +93,7 @@ def read() -> State:
         for report in told
     ]
     try:
-        judged_by = [f"{who.name} at {who.host}" for who in judges.roster()]
+        judged_by = [_("%(judge)s at %(host)s") % {"judge": who.name, "host": who.host} for who in judges.roster()]
     except TalkbackError:  # the page of the judges says what is wrong with the setting
         judged_by = []
     return State(rows, of_judge, judged_by, urlsplit(settings.ROUTER_URL).netloc.rpartition("@")[2])
@@ -115,7 +120,8 @@ async def repaired() -> list[str]:
         async with asyncio.timeout(REPAIR_S):
             return await repairs.repair()
     except TimeoutError as late:
-        raise EngineUnavailable(f"The repair took longer than {REPAIR_S:.0f} s: the sweep goes on with it.") from late
+        said = _("The repair took longer than %(n)s s: the sweep goes on with it.")
+        raise EngineUnavailable(said % {"n": f"{REPAIR_S:.0f}"}) from late
     finally:
         await engine.aclose()
 
@@ -132,9 +138,10 @@ def repair(request: HttpRequest) -> HttpResponse:
     """Compare what is wanted with what is loaded now, instead of at the next sweep."""
     loaded = said_aloud(request, lambda: async_to_sync(repaired)())
     if loaded:
-        messages.success(request, f"Loaded again: {', '.join(loaded)}.", extra_tags="good")
+        said = _("Loaded again: %(names)s.") % {"names": ", ".join(loaded)}
+        messages.success(request, said, extra_tags="good")
     elif loaded is not None:
-        messages.success(request, "Nothing was missing: what is wanted is loaded.", extra_tags="good")
+        messages.success(request, _("Nothing was missing: what is wanted is loaded."), extra_tags="good")
     return redirect("console:engines")
 
 

@@ -6,6 +6,7 @@ from asgiref.sync import async_to_sync
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
 from webapp import health
@@ -17,7 +18,11 @@ from webapp.console.doors import needs
 def home(request: HttpRequest) -> HttpResponse:
     checks = async_to_sync(health.look)()
     missing = sum(1 for check in checks.values() if not check.ok)
-    return render(request, "system/health.html", {"checks": checks.items(), "missing": missing})
+    return render(
+        request,
+        "system/health.html",
+        {"checks": [(gettext(name), check) for name, check in checks.items()], "missing": missing},
+    )
 
 
 urls = [path("health/", home, name="health")]

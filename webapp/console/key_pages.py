@@ -16,6 +16,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -27,14 +29,13 @@ from chat.api.catalog import list_checkpoints
 from chat.forms import check_name
 from chat.models import ApiKey, Consent, usual_scopes
 from checkpoints.models import Checkpoint
-from webapp.console.board import counted
 from webapp.console.doors import marked
 
 ABOUT_SCOPES = {
-    "chat": "ask for replies",
-    "feedback": "give thumbs and corrections, and read what became of a turn",
-    "episodes": "have agents play tasks, and say how each attempt ended",
-    "admin": "administer this Talkback; no route asks for it yet",
+    "chat": _("ask for replies"),
+    "feedback": _("give thumbs and corrections, and read what became of a turn"),
+    "episodes": _("have agents play tasks, and say how each attempt ended"),
+    "admin": _("administer this Talkback; no route asks for it yet"),
 }
 
 
@@ -44,29 +45,33 @@ class KeyForm(forms.Form):
     name = forms.CharField(
         max_length=80,
         validators=[check_name],
-        label="Name",
-        error_messages=dict.fromkeys(("required", "max_length"), "A key's name has 1 to 80 characters."),
+        label=_("Name"),
+        error_messages=dict.fromkeys(("required", "max_length"), _("A key's name has 1 to 80 characters.")),
     )
-    scopes = forms.MultipleChoiceField(label="Opens", initial=usual_scopes, widget=forms.CheckboxSelectMultiple)
+    scopes = forms.MultipleChoiceField(label=_("Opens"), initial=usual_scopes, widget=forms.CheckboxSelectMultiple)
     learns = forms.BooleanField(
-        label="Learn from what comes through it", initial=True, required=False, help_text="Off: served only."
+        label=_("Learn from what comes through it"), initial=True, required=False, help_text=_("Off: served only.")
     )
     checkpoint: forms.ModelChoiceField[Checkpoint] = forms.ModelChoiceField(
-        label="Answered by",
+        label=_("Answered by"),
         queryset=None,
         to_field_name="number",
         required=False,
-        empty_label="whatever is live",
-        help_text="A checkpoint named here answers, whatever is live.",
+        empty_label=_("whatever is live"),
+        help_text=_("A checkpoint named here answers, whatever is live."),
     )
     requests_per_minute = forms.IntegerField(
-        label="Requests a minute", min_value=1, max_value=1_000_000, required=False, help_text="Empty: no limit."
+        label=_("Requests a minute"), min_value=1, max_value=1_000_000, required=False, help_text=_("Empty: no limit.")
     )
     tokens_per_day = forms.IntegerField(
-        label="Tokens a day", min_value=1, max_value=10**15, required=False, help_text="Prompts and replies together."
+        label=_("Tokens a day"),
+        min_value=1,
+        max_value=10**15,
+        required=False,
+        help_text=_("Prompts and replies together."),
     )
     days = forms.IntegerField(
-        label="Expires after, in days", min_value=1, max_value=36_500, required=False, help_text="Empty: never."
+        label=_("Expires after, in days"), min_value=1, max_value=36_500, required=False, help_text=_("Empty: never.")
     )
 
     once = forms.CharField(min_length=24, max_length=64, required=False, widget=forms.HiddenInput)
@@ -127,15 +132,17 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(ApiKey.objects.visible_to(request.user).select_related("user"), pk=pk)
     key.revoke()
     deeds.note("key", "key revoked", request=request, whom=key.user, about=str(key))
-    messages.success(request, f"“{key.name}” is revoked: it opens nothing any more.", extra_tags="good")
+    said = gettext("“%(name)s” is revoked: it opens nothing any more.") % {"name": key.name}
+    messages.success(request, said, extra_tags="good")
     return redirect("connect:keys")
 
 
 def limits_in_words(key: ApiKey) -> str:
     """What the key may ask for, and how much of today's is gone; empty without limits."""
     said = []
-    if key.requests_per_minute:
-        said.append(f"{counted(key.requests_per_minute, 'request')} a minute")
+    if n := key.requests_per_minute:
+        said.append(ngettext("%(n)s request a minute", "%(n)s requests a minute", n) % {"n": n})
     if key.tokens_per_day:
-        said.append(f"{limits.tokens_spent(key, timezone.now()):,} of {key.tokens_per_day:,} tokens today")
+        spent, most = f"{limits.tokens_spent(key, timezone.now()):,}", f"{key.tokens_per_day:,}"
+        said.append(gettext("%(part)s of %(whole)s tokens today") % {"part": spent, "whole": most})
     return ", ".join(said)

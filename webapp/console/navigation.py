@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext_lazy as _
 
 from accounts.roles import may
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 
 @dataclass(frozen=True)
 class Place:
     """A page that the navigation names."""
 
-    title: str
+    title: StrOrPromise
     view: str
     within: tuple[str, ...] = ()
     """How the names of other views begin that show this place as open."""
@@ -26,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Tab:
-    title: str
+    title: StrOrPromise
     url: str
     is_open: bool
 
@@ -35,7 +40,7 @@ class Tab:
 class Entry:
     """One entry of the rail, with the pages that it opens."""
 
-    title: str
+    title: StrOrPromise
     icon: str
     """The name of a drawing in templates/console/_rail_icons.html."""
     tabs: tuple[Tab, ...]
@@ -45,101 +50,101 @@ class Entry:
         return any(tab.is_open for tab in self.tabs)
 
 
-ENTRIES: tuple[tuple[str, str, tuple[Place, ...]], ...] = (
-    ("Overview", "overview", (Place("Overview", "console:board", needs="console"),)),
+ENTRIES: tuple[tuple[StrOrPromise, str, tuple[Place, ...]], ...] = (
+    (_("Overview"), "overview", (Place(_("Overview"), "console:board", needs="console"),)),
     (
-        "Review",
+        _("Review"),
         "review",
         (
-            Place("Hints", "console:hints", ("console:hint",), term="hint", needs="review"),
+            Place(_("Hints"), "console:hints", ("console:hint",), term="hint", needs="review"),
             Place(
-                "Unclear replies",
+                _("Unclear replies"),
                 "console:rewards",
                 ("console:reward", "console:overturn"),
                 term="reward",
                 needs="review",
             ),
-            Place("Latest replies", "console:turns", ("console:turn",), term="turn", needs="console"),
-            Place("Why replies taught, or not", "console:ledger", term="ledger", needs="review"),
-            Place("Reviewers", "console:reviewers", ("console:reviewer", "console:second"), needs="review"),
-            Place("What people ask for", "preferences:people", ("preferences:of",), term="wish", needs="review"),
+            Place(_("Latest replies"), "console:turns", ("console:turn",), term="turn", needs="console"),
+            Place(_("Why replies taught, or not"), "console:ledger", term="ledger", needs="review"),
+            Place(_("Reviewers"), "console:reviewers", ("console:reviewer", "console:second"), needs="review"),
+            Place(_("What people ask for"), "preferences:people", ("preferences:of",), term="wish", needs="review"),
         ),
     ),
     (
-        "Training",
+        _("Training"),
         "training",
         (
-            Place("Runs", "console:runs", ("console:run", "console:overlay"), term="run", needs="training"),
-            Place("Recipe", "console:recipe", ("console:recipe",), term="recipe", needs="training"),
-            Place("Schedule", "console:schedule", needs="training"),
-            Place("Next training", "console:forecast", term="lesson", needs="training"),
-            Place("Datasets", "console:datasets", ("console:dataset", "console:export"), needs="training"),
-            Place("Worlds", "worlds:home", ("worlds:",), needs="worlds"),
+            Place(_("Runs"), "console:runs", ("console:run", "console:overlay"), term="run", needs="training"),
+            Place(_("Recipe"), "console:recipe", ("console:recipe",), term="recipe", needs="training"),
+            Place(_("Schedule"), "console:schedule", needs="training"),
+            Place(_("Next training"), "console:forecast", term="lesson", needs="training"),
+            Place(_("Datasets"), "console:datasets", ("console:dataset", "console:export"), needs="training"),
+            Place(_("Worlds"), "worlds:home", ("worlds:",), needs="worlds"),
         ),
     ),
     (
-        "Checkpoints",
+        _("Checkpoints"),
         "checkpoints",
         (
             Place(
-                "All checkpoints",
+                _("All checkpoints"),
                 "console:checkpoints",
                 ("console:checkpoint",),
                 term="checkpoint",
                 needs="checkpoints",
             ),
-            Place("Family tree", "console:checkpoint_tree", needs="checkpoints"),
-            Place("Compare", "console:compare", ("console:compar",), term="blind comparison", needs="review"),
-            Place("Did it help?", "console:helped", term="shadow", needs="review"),
-            Place("Storage", "console:storage", ("console:storage",), term="pin", needs="checkpoints"),
-            Place("Unlearning", "console:cleanings", ("console:cleaning",), term="clean line", needs="checkpoints"),
+            Place(_("Family tree"), "console:checkpoint_tree", needs="checkpoints"),
+            Place(_("Compare"), "console:compare", ("console:compar",), term="blind comparison", needs="review"),
+            Place(_("Did it help?"), "console:helped", term="shadow", needs="review"),
+            Place(_("Storage"), "console:storage", ("console:storage",), term="pin", needs="checkpoints"),
+            Place(_("Unlearning"), "console:cleanings", ("console:cleaning",), term="clean line", needs="checkpoints"),
         ),
     ),
     (
-        "People",
+        _("People"),
         "people",
         (
-            Place("Accounts", "people:list", ("people:",), needs="people"),
-            Place("Teams", "console:lines", ("console:line", "console:policy"), term="line", needs="training"),
-            Place("Keys", "connect:keys"),
+            Place(_("Accounts"), "people:list", ("people:",), needs="people"),
+            Place(_("Teams"), "console:lines", ("console:line", "console:policy"), term="line", needs="training"),
+            Place(_("Keys"), "connect:keys"),
         ),
     ),
     (
-        "System",
+        _("System"),
         "system",
         (
-            Place("Health", "console:health", needs="engines"),
-            Place("Engines", "console:engines", ("console:engine",), term="engine", needs="engines"),
-            Place("Judges", "console:judges", ("console:judge",), term="judge", needs="review"),
-            Place("Clients", "console:clients", ("console:client",), term="client", needs="clients"),
-            Place("Tools", "console:tools", needs="engines"),
-            Place("Connect", "connect:home", ("connect:key", "connect:new")),
-            Place("Notices", "console:notices", ("console:notice",), term="notice", needs="notices"),
-            Place("Webhooks", "console:webhooks", needs="notices"),
-            Place("Audit", "console:audit", needs="audit"),
-            Place("Database", "admin:index", ("admin:",), needs="database"),
+            Place(_("Health"), "console:health", needs="engines"),
+            Place(_("Engines"), "console:engines", ("console:engine",), term="engine", needs="engines"),
+            Place(_("Judges"), "console:judges", ("console:judge",), term="judge", needs="review"),
+            Place(_("Clients"), "console:clients", ("console:client",), term="client", needs="clients"),
+            Place(_("Tools"), "console:tools", needs="engines"),
+            Place(_("Connect"), "connect:home", ("connect:key", "connect:new")),
+            Place(_("Notices"), "console:notices", ("console:notice",), term="notice", needs="notices"),
+            Place(_("Webhooks"), "console:webhooks", needs="notices"),
+            Place(_("Audit"), "console:audit", needs="audit"),
+            Place(_("Database"), "admin:index", ("admin:",), needs="database"),
         ),
     ),
 )
 """A page that this installation does not have is left out."""
 
 OWN = (
-    Place("Settings", "settings:home", ("settings:",)),
-    Place("Account", "account:home", ("account:", "mfa_")),
-    Place("What I’ve taught", "preferences:own"),
-    Place("Did it help?", "helped:home", ("helped:",)),
-    Place("Privacy", "privacy:home", ("privacy:",)),
-    Place("Keys", "connect:keys"),
-    Place("Connect", "connect:home", ("connect:key", "connect:new")),
-    Place("Worlds", "worlds:home", ("worlds:",)),
-    Place("Glossary", "help:glossary"),
+    Place(_("Settings"), "settings:home", ("settings:",)),
+    Place(_("Account"), "account:home", ("account:", "mfa_")),
+    Place(_("What I’ve taught"), "preferences:own"),
+    Place(_("Did it help?"), "helped:home", ("helped:",)),
+    Place(_("Privacy"), "privacy:home", ("privacy:",)),
+    Place(_("Keys"), "connect:keys"),
+    Place(_("Connect"), "connect:home", ("connect:key", "connect:new")),
+    Place(_("Worlds"), "worlds:home", ("worlds:",)),
+    Place(_("Glossary"), "help:glossary"),
 )
 """Each person's own pages, in the menu of every page."""
 
 
 def rail(view: str, user: User | AnonymousUser) -> list[Entry]:
     """The console's entries for this person on the page that `view` shows, by its name with its namespace."""
-    names = {place.view for _, _, places in ENTRIES for place in places}
+    names = {place.view for _title, _icon, places in ENTRIES for place in places}
     seen = [
         (title, icon, tuple(place for place in places if may(user, place.needs))) for title, icon, places in ENTRIES
     ]
@@ -154,7 +159,7 @@ def own(view: str) -> list[Tab]:
 
 def term_of(view: str) -> str:
     """The word of the glossary that the page of this view is about; empty where there is none."""
-    return next((place.term for _, _, places in ENTRIES for place in places if place.view == view), "")
+    return next((place.term for _title, _icon, places in ENTRIES for place in places if place.view == view), "")
 
 
 def tabs(places: tuple[Place, ...], view: str, names: set[str]) -> list[Tab]:

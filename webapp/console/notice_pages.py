@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import notices
@@ -44,14 +45,14 @@ def waiting(request: HttpRequest) -> HttpResponse:
     found = [
         {
             "tag": str(one),
-            "title": f"{one} waits for you",
-            "body": "Your model has learned and passed the gate. Have a look.",
+            "title": _("%(who)s waits for you") % {"who": one},
+            "body": _("Your model has learned and passed the gate. Have a look."),
             "url": reverse("console:checkpoint", args=[one.number]),
         }
         for one in candidates
     ]
     for one in events.news(person(request)):
-        found.append({"tag": one.key, "title": Event(one.event).label, "body": one.text, "url": one.path})
+        found.append({"tag": one.key, "title": str(Event(one.event).label), "body": one.text, "url": one.path})
     return JsonResponse({"news": found})
 
 

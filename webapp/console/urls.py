@@ -8,7 +8,6 @@ from webapp.console import (
     engine_pages,
     health_page,
     notice_pages,
-    tool_pages,
     views,
     webhook_pages,
     welcome,
@@ -16,6 +15,7 @@ from webapp.console import (
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
 from webapp.console.datasets import export_pages, import_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reviewer_pages, reward_queue
+from webapp.console.system import tool_pages
 from webapp.console.training import (
     line_pages,
     note_pages,

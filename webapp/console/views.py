@@ -13,6 +13,7 @@ from django.db.models import Count, Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
@@ -29,7 +30,7 @@ from training.provenance import retention
 from webapp import learning_api
 from webapp.charts import heat, small_curves
 from webapp.console import fragments
-from webapp.console.board import batch, counted, waiting
+from webapp.console.board import batch, waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.training import recipe_pages
@@ -166,10 +167,14 @@ def removed_from(turn: Turn) -> list[redaction.Before]:
 def learn_now(request: HttpRequest) -> HttpResponse:
     started = said_aloud(request, lambda: batches.learn_now(line_recipes.recipe_of(SHARED)))
     if started:
-        learns = f"{str(started).capitalize()} learns from {counted(started.samples.count(), 'lesson')}."
+        n = started.samples.count()
+        learns = ngettext("Run %(run)s learns from %(n)s lesson.", "Run %(run)s learns from %(n)s lessons.", n) % {
+            "run": started.pk,
+            "n": n,
+        }
         messages.success(request, learns, extra_tags="good")
         if wait := hours.waiting(started):
-            messages.warning(request, wait.sentence(started.samples.count()), extra_tags="warn")
+            messages.warning(request, wait.sentence(n), extra_tags="warn")
     return redirect("console:board")
 
 

@@ -9,6 +9,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.console.doors import needs, person
@@ -20,9 +22,20 @@ SHOWN = 5
 """How many of its latest messages a webhook shows."""
 
 
+TOLD = {
+    Event.CANDIDATE: _("a candidate waits for a yes"),
+    Event.ROLLED_BACK: _("an earlier checkpoint answers again"),
+    Event.STUCK: _("learning is stuck"),
+    Event.DISK: _("the disk is filling up"),
+}
+"""Of what a webhook is told, within a sentence."""
+
+
 class WebhookForm(forms.Form):
     url = forms.CharField(max_length=500, widget=forms.URLInput)
-    events = forms.MultipleChoiceField(choices=Event.choices, error_messages={"required": "Choose at least one event."})
+    events = forms.MultipleChoiceField(
+        choices=Event.choices, error_messages={"required": _("Choose at least one event.")}
+    )
 
     def clean_url(self) -> str:
         url: str = self.cleaned_data["url"].strip()
@@ -41,7 +54,7 @@ def page(request: HttpRequest, form: WebhookForm, made: Webhook | None = None, s
         if len(mine) < SHOWN:
             mine.append(one)
     context = {
-        "hooks": [(hook, [Event(name).label for name in hook.events], latest[hook.pk]) for hook in hooks],
+        "hooks": [(hook, [str(TOLD[Event(name)]) for name in hook.events], latest[hook.pk]) for hook in hooks],
         "events": Event.choices,
         "form": form,
         "made": made,
@@ -77,9 +90,9 @@ def test(request: HttpRequest, pk: int) -> HttpResponse:
     sent = Delivery.objects.create(announcement=announced, webhook=hook, attempts=sending.ATTEMPTS - 1)
     done = sending.deliver(sent.pk)
     is_sent = done is not None and done.status == Delivery.Status.SENT
-    said_of_it = done.answer if done else "Another process sends it."
+    said_of_it = done.answer if done else gettext("Another process sends it.")
     (messages.success if is_sent else messages.error)(
-        request, f"{hook.url}: {said_of_it}", extra_tags="good" if is_sent else "bad"
+        request, f"{hook.url}: {gettext(said_of_it)}", extra_tags="good" if is_sent else "bad"
     )
     return redirect("console:webhooks")
 
@@ -88,7 +101,7 @@ def test(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(Webhook, pk=pk).delete()
-    messages.success(request, "The webhook is gone: nothing more is posted there.", extra_tags="good")
+    messages.success(request, gettext("The webhook is gone: nothing more is posted there."), extra_tags="good")
     return redirect("console:webhooks")
 
 

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
@@ -36,6 +37,10 @@ class Step:
     done: int = 0
     total: int = 0
     """How full its bar is; of 0 there is none."""
+
+    @property
+    def title(self) -> str:
+        return {"ask": _("Ask"), "teach": _("Teach"), "approve": _("Approve")}[self.key]
 
     @property
     def is_open(self) -> bool:
@@ -110,7 +115,7 @@ def ask(request: HttpRequest) -> HttpResponse:
     try:
         ask_samples.apply_async((person(request).pk,), retry=False)
     except OperationalError:
-        messages.error(request, "Redis does not answer: start it, and press again.", extra_tags="bad")
+        messages.error(request, _("Redis does not answer: start it, and press again."), extra_tags="bad")
     return redirect("console:board")
 
 

@@ -10,15 +10,16 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 
 class Event(models.TextChoices):
     """What an operator may want to hear of without looking."""
 
-    CANDIDATE = "candidate", "A candidate waits for a yes"
-    ROLLED_BACK = "rolled_back", "An earlier checkpoint answers again"
-    STUCK = "stuck", "Learning is stuck"
-    DISK = "disk", "The disk is filling up"
+    CANDIDATE = "candidate", _("A candidate waits for a yes")
+    ROLLED_BACK = "rolled_back", _("An earlier checkpoint answers again")
+    STUCK = "stuck", _("Learning is stuck")
+    DISK = "disk", _("The disk is filling up")
 
 
 class Choice(models.Model):

@@ -14,8 +14,11 @@ import httpx
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db.models import F, QuerySet
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
 
+from accounts.languages import language_of
 from webapp.notifications.addresses import AddressRefused, resolve
 from webapp.notifications.models import Delivery
 
@@ -47,7 +50,8 @@ def deliver(pk: UUID) -> Delivery | None:
         return None
     one = Delivery.objects.select_related("announcement", "webhook", "person").get(pk=pk)
     try:
-        one.answer = post(one) if one.webhook else send_email(one)
+        with translation.override(settings.LANGUAGE_CODE):  # the row is read by people of all languages
+            one.answer = post(one) if one.webhook else send_email(one)
         one.status = Status.SENT
     except NotDelivered as failure:
         one.answer = str(failure)[:300]
@@ -67,19 +71,22 @@ def pause_s(attempts: int) -> float:
 
 
 def send_email(delivery: Delivery) -> str:
-    """Send it by Django's own e-mail settings. Raises NotDelivered."""
+    """Send it by Django's own e-mail settings, in its person's language. Raises NotDelivered."""
     person, announced = delivery.person, delivery.announcement
     assert person is not None
     if not person.email:
-        raise NotDelivered("This person has no e-mail address.")
-    said = f"{announced.text}\n\n{link(delivery)}\n\nWhat you are told, and how: {settings.ADDRESS}/settings/\n"
+        raise NotDelivered(_("This person has no e-mail address."))
+    with translation.override(language_of(person)):
+        text = gettext(announced.text)
+        how = gettext("What you are told, and how: %(address)s") % {"address": f"{settings.ADDRESS}/settings/"}
+    said = f"{text}\n\n{link(delivery)}\n\n{how}\n"
     headers = {"Message-ID": f"<{delivery.pk}@talkback.local>"}
-    mail = EmailMessage(f"Talkback: {one_line(announced.text)}", said, to=[person.email], headers=headers)
+    mail = EmailMessage(f"Talkback: {one_line(text)}", said, to=[person.email], headers=headers)
     try:
         mail.send()
     except (OSError, smtplib.SMTPException) as failure:
         raise NotDelivered(f"The mail server did not take it: {failure}") from failure
-    return "The mail server took it."
+    return _("The mail server took it.")
 
 
 def one_line(text: str) -> str:

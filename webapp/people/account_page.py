@@ -15,6 +15,7 @@ from django.contrib.sessions.models import Session
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, devices, roles, second_factors
@@ -75,7 +76,7 @@ def email(request: HttpRequest) -> HttpResponse:
         return page(request, 422, email=form)
     form.save()
     deeds.note("people", "e-mail address changed", request=request, whom=person(request))
-    messages.success(request, "Your e-mail address is saved.", extra_tags="good")
+    messages.success(request, _("Your e-mail address is saved."), extra_tags="good")
     return redirect("account:home")
 
 
@@ -88,7 +89,7 @@ def password(request: HttpRequest) -> HttpResponse:
     try:
         with signin.attempt(request, who.get_username()):
             if "old_password" in form.errors:
-                raise forms.ValidationError("The present password is another.")
+                raise forms.ValidationError(_("The present password is another."))
     except signin.Wait as wait:
         form.add_error(None, wait)
         return page(request, wait.status, password=form)
@@ -101,7 +102,7 @@ def password(request: HttpRequest) -> HttpResponse:
     devices.remember(request, user)
     closing.sign_out(user, but=request.session.session_key or "")
     deeds.note("sign-in", "password changed", request=request, whom=user)
-    messages.success(request, "Your new password is set. All other browsers are signed out.", extra_tags="good")
+    messages.success(request, _("Your new password is set. All other browsers are signed out."), extra_tags="good")
     return redirect("account:home")
 
 
@@ -113,7 +114,7 @@ def sign_out_one(request: HttpRequest, pk: int) -> HttpResponse:
     session: Session = device.session
     deeds.note("sign-in", "signed out", request=request, whom=person(request), about=device.browser)
     session.delete()
-    messages.success(request, "That browser is signed out.", extra_tags="good")
+    messages.success(request, _("That browser is signed out."), extra_tags="good")
     return redirect("account:home")
 
 
@@ -122,8 +123,9 @@ def sign_out_one(request: HttpRequest, pk: int) -> HttpResponse:
 def sign_out_others(request: HttpRequest) -> HttpResponse:
     """End all sessions of one's own but this one."""
     number = closing.sign_out(person(request), but=request.session.session_key or "")
-    deeds.note("sign-in", "signed out elsewhere", request=request, whom=person(request), about=f"browsers: {number}")
-    messages.success(request, "All other browsers are signed out.", extra_tags="good")
+    about = f"browsers: {number}"
+    deeds.note("sign-in", "signed out elsewhere", request=request, whom=person(request), about=about)
+    messages.success(request, _("All other browsers are signed out."), extra_tags="good")
     return redirect("account:home")
 
 

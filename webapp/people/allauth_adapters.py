@@ -19,6 +19,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 
 from accounts import deeds, roles
 from accounts.models import RANKS, Role
@@ -38,7 +39,7 @@ class AccountAdapter(DefaultAccountAdapter):
         return str(request.META.get("REMOTE_ADDR", "")) or "unknown"
 
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
-        messages.error(request, "This account is closed. An administrator can open it again.", extra_tags="bad")
+        messages.error(request, _("This account is closed. An administrator can open it again."), extra_tags="bad")
         return redirect("login")
 
 
@@ -94,7 +95,8 @@ def give(request: HttpRequest, user: User, role: Role) -> None:
         roles.give(user, role)
     except roles.LastAdministrator:
         return
-    deeds.note("people", "role changed", request=request, whom=user, about=f"{before} to {role}, by OpenID Connect")
+    about = f"{before} to {role}, by OpenID Connect"
+    deeds.note("people", "role changed", request=request, whom=user, about=about)
 
 
 def claims_of(sociallogin: SocialLogin) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -31,10 +33,11 @@ def delete(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     chat_bin.discard(found)
     if holding:
         names = ", ".join(str(one) for one in holding)
-        told = f"The chat is in the bin. What was learned of it is in the weights of {names} still, and the people "
-        messages.warning(
-            request, f"{told}who run this Talkback are told: they can have it learned again without.", extra_tags="warn"
+        told = _(
+            "The chat is in the bin. What was learned of it is in the weights of %(names)s still, and the people who "
+            "run this Talkback are told: they can have it learned again without."
         )
+        messages.warning(request, told % {"names": names}, extra_tags="warn")
     url = f"{reverse('chat:new')}?gone={pk}"
     if not is_htmx(request):
         return redirect(url)
@@ -70,8 +73,8 @@ def home(request: HttpRequest) -> HttpResponse:
 def empty(request: HttpRequest) -> HttpResponse:
     """Delete for good what lies in the bin."""
     count = chat_bin.empty(person(request))
-    told = "1 chat is gone for good." if count == 1 else f"{count} chats are gone for good."
-    messages.success(request, told, extra_tags="good")
+    told = ngettext("%(n)s chat is gone for good.", "%(n)s chats are gone for good.", count)
+    messages.success(request, told % {"n": count}, extra_tags="good")
     return redirect("bin:home")
 
 

@@ -10,6 +10,8 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -60,7 +62,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def take(request: HttpRequest, file: UploadedFile | None) -> Import:
     """Keep an uploaded file, and look into it. Raises ImportRefused."""
     if file is None or not file.size:
-        raise ImportRefused("Choose a file first.")
+        raise ImportRefused(_("Choose a file first."))
     if file.size > files.LARGEST:
         raise ImportRefused(files.TOO_LARGE)
     stores.check_room()
@@ -105,7 +107,7 @@ def drop(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Its person said no, or stops it: what was stored stays."""
     row = get_object_or_404(Import.objects.visible_to(request.user), pk=pk)
     if row.status in (Import.Status.SHOWN, Import.Status.ASKED):
-        importing.fail(row, "You stopped it.")
+        importing.fail(row, gettext_noop("You stopped it."))
     return redirect("chat-files:import")
 
 

@@ -13,6 +13,8 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -23,10 +25,9 @@ from evaluation import blind, helped
 from evaluation.blind import PairGone
 from evaluation.helped import Contrast, Evidence
 from webapp.charts import course, shares
-from webapp.console.board import counted
 from webapp.console.doors import marked, needs, person
 
-KEYS = (("a", "A, rather"), ("b", "B, rather"), ("skip", "Skip"))
+KEYS = (("a", gettext_lazy("A, rather")), ("b", gettext_lazy("B, rather")), ("skip", gettext_lazy("Skip")))
 """What can be answered to the blind question; the first letter is its key."""
 
 
@@ -85,7 +86,7 @@ def choose(request: HttpRequest) -> HttpResponse:
 def undo(request: HttpRequest) -> HttpResponse:
     """Take back the last answer and ask it again."""
     pk = blind.undo(person(request))
-    return again(request, "" if pk else "There was nothing to take back.", pk)
+    return again(request, "" if pk else _("There was nothing to take back."), pk)
 
 
 def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpResponse:
@@ -107,7 +108,7 @@ def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
         "waiting": blind.waiting(user).count(),
         "keys": KEYS,
         "choices": choices,
-        "preferred": preferred(choices, "You prefer"),
+        "preferred": preferred(choices),
         "choices_chart": shares.choices(choices),
         "can_undo": user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
@@ -118,8 +119,7 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
     """All of the page that is counted, in words and pictures. `whose` is you, or people."""
     name = settings.MODEL_NAME
     by_number = {f"{name}@{one.number}": one.firsts for one in evidence.checkpoints}
-    thumbs = {"the base": evidence.thumbs.base, "learned": evidence.thumbs.learned}
-    verb = "You prefer" if whose == "you" else "People prefer"
+    thumbs = {_("the base"): evidence.thumbs.base, _("learned"): evidence.thumbs.learned}
     return {
         "evidence": evidence,
         "name": name,
@@ -130,7 +130,7 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
         "scores_say": contrasted(evidence.scores),
         "thumbs_say": contrasted(evidence.thumbs),
         "thumbs_chart": shares.ladder(thumbs, "up"),
-        "choices_say": preferred(evidence.choices, verb),
+        "choices_say": preferred(evidence.choices, whose),
         "choices_chart": shares.choices(evidence.choices),
         "from_what": from_what(evidence),
         "enough": helped.ENOUGH,
@@ -141,19 +141,22 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
 
 def answer(evidence: Evidence, whose: str = "you") -> Answer:
     """Blind choices are heard first, since a blind choice is not swayed; then how first replies were received."""
-    verb = "You prefer" if whose == "you" else "People prefer"
     if evidence.choices.is_known:
         is_better = evidence.choices.ahead == "first"
-        word, tone = ("Yes", "good") if is_better else ("No", "bad")
-        return Answer(word, tone, preferred(evidence.choices, verb))
+        word, tone = (_("Yes"), "good") if is_better else (_("No"), "bad")
+        return Answer(word, tone, preferred(evidence.choices, whose))
     verdict = evidence.scores.reading.verdict if evidence.scores.has_both else "unknown"
     if verdict in ("better", "worse"):
-        word, tone = ("It seems so", "good") if verdict == "better" else ("It does not seem so", "bad")
-        sentence = contrasted(evidence.scores)
-        return Answer(word, tone, f"{sentence} Who got which was not drawn, so other things may have changed too.")
+        word, tone = (_("It seems so"), "good") if verdict == "better" else (_("It does not seem so"), "bad")
+        undrawn = _("Who got which was not drawn, so other things may have changed too.")
+        return Answer(word, tone, f"{contrasted(evidence.scores)} {undrawn}")
     if not evidence.is_learned:
-        return Answer("Nothing to compare yet", "", f"Nothing that was learned has answered {whose} so far.")
-    return Answer("Not known yet", "", "There is not enough data yet to tell. Below stands how much is missing.")
+        yours, theirs = (
+            _("Nothing that was learned has answered you so far."),
+            _("Nothing that was learned has answered people so far."),
+        )
+        return Answer(_("Nothing to compare yet"), "", yours if whose == "you" else theirs)
+    return Answer(_("Not known yet"), "", _("There is not enough data yet to tell. Below stands how much is missing."))
 
 
 def notes(evidence: Evidence, whose: str = "you") -> list[Note]:
@@ -162,27 +165,39 @@ def notes(evidence: Evidence, whose: str = "you") -> list[Note]:
     if not evidence.replies:
         found.append(
             Note(
-                "There are no replies on the record yet. Talk to it, and say what you think of the replies: a thumb, a "
-                "correction, or simply what you want changed.",
-                "Begin a chat",
+                _(
+                    "There are no replies on the record yet. Talk to it, and say what you think of the replies: a "
+                    "thumb, a correction, or simply what you want changed."
+                ),
+                _("Begin a chat"),
                 reverse("chat:home"),
             )
         )
     if not evidence.live.number:
-        learned = "" if evidence.is_learned else " Nothing has been learned yet: what people say of replies is learned "
-        then = "" if evidence.is_learned else "batch by batch, and goes live once a person approves it."
-        found.append(Note(f"The original model answers {whose} at the moment.{learned}{then}"))
+        is_yours = whose == "you"
+        said = (
+            _("The original model answers you at the moment.")
+            if is_yours
+            else _("The original model answers people at the moment.")
+        )
+        unlearned = _(
+            "Nothing has been learned yet: what people say of replies is learned batch by batch, and goes live once a "
+            "person approves it."
+        )
+        found.append(Note(said if evidence.is_learned else f"{said} {unlearned}"))
     if settings.SHADOW_SHARE <= 0:
         found.append(
             Note(
-                "The frozen control is off, so there are no new pairs of answers to hold against each other. The "
-                "operator turns it on with SHADOW_SHARE=0.05 in its settings: the base then answers one turn "
-                "in twenty as well, unseen, while no person waits."
+                _(
+                    "The frozen control is off, so there are no new pairs of answers to hold against each other. The "
+                    "operator turns it on with SHADOW_SHARE=0.05 in its settings: the base then answers one turn "
+                    "in twenty as well, unseen, while no person waits."
+                )
             )
         )
     elif evidence.live.kind == Checkpoint.Kind.FULL:
         found.append(
-            Note("While full weights are live the base is not in the engine: there are no new pairs until then.")
+            Note(_("While full weights are live the base is not in the engine: there are no new pairs until then."))
         )
     return found
 
@@ -191,54 +206,83 @@ def contrasted(contrast: Contrast) -> str:
     """The base's rate beside that of what was learned, in sentences."""
     base, learned = contrast.base, contrast.learned
     if not base.votes and not learned.votes:
-        return "Nothing was rated yet."
+        return _("Nothing was rated yet.")
+    counts = {"learned": _of(learned), "base": _of(base)}
     if not base.votes:
-        return f"{_of(learned)} with what was learned. The base’s replies were never rated here."
+        return _("%(learned)s with what was learned. The base’s replies were never rated here.") % counts
     if not learned.votes:
-        return f"{_of(base)} with the base. No trained version has been rated yet."
+        return _("%(base)s with the base. No trained version has been rated yet.") % counts
     reading = contrast.reading
-    said = (
-        f"{_of(learned)} with what was learned, {_of(base)} with the base: a difference of {_points(reading.low)} to "
-        f"{_points(reading.high)} points."
-    )
+    said = _(
+        "%(learned)s with what was learned, %(base)s with the base: a difference of %(low)s to %(high)s points."
+    ) % {**counts, "low": _points(reading.low), "high": _points(reading.high)}
+    return f"{said} {_read(reading)}"
+
+
+def _read(reading: statistics.Reading) -> str:
+    """What a difference comes to."""
     if reading.verdict == "better":
-        return f"{said} That is more than chance gives."
+        return _("That is more than chance gives.")
     if reading.verdict == "worse":
-        return f"{said} That is worse, and more so than chance gives."
+        return _("That is worse, and more so than chance gives.")
     if reading.verdict == "no worse":
-        return f"{said} It is not worse by {statistics.MARGIN * 100:.0f} points or more; whether it is better is open."
+        margin = f"{statistics.MARGIN * 100:.0f}"
+        said = _("It is not worse by %(margin)s points or more; whether it is better is open.")
+        return said % {"margin": margin}
     if reading.needed is None:
-        return f"{said} Too close, or too little of one of the two, to tell: {statistics.MOST_VOTES} more would not do."
-    more = counted(reading.needed, "more rated conversation")
-    return f"{said} Not known yet: about {more}, if both rates stay as they are."
+        said = _("Too close, or too little of one of the two, to tell: %(n)s more would not do.")
+        return said % {"n": statistics.MOST_VOTES}
+    said = ngettext(
+        "Not known yet: about %(n)s more rated conversation, if both rates stay as they are.",
+        "Not known yet: about %(n)s more rated conversations, if both rates stay as they are.",
+        reading.needed,
+    )
+    return said % {"n": reading.needed}
 
 
-def preferred(choices: Tally, verb: str) -> str:
-    """What the blind choices come to, and how many more it takes, in sentences."""
+def preferred(choices: Tally, whose: str = "you") -> str:
+    """What the blind choices come to, and how many more it takes, in sentences. `whose` is you, or people."""
     number = choices.first + choices.second
     if not number:
-        return f"No choices yet. With {Tally().needed} for the same side it would be known."
+        needed = {"n": Tally().needed}
+        return _("No choices yet. With %(n)s for the same side it would be known.") % needed
     low, high = choices.interval
-    said = f"{choices.first} of {number} for what was learned: a share of {low:.1%} to {high:.1%}."
+    counts = {"first": choices.first, "all": number, "low": f"{low:.1%}", "high": f"{high:.1%}"}
+    said = _("%(first)s of %(all)s for what was learned: a share of %(low)s to %(high)s.") % counts
     if choices.is_known:
-        return f"{verb} {'what was learned' if choices.ahead == 'first' else 'the base'}. {said}"
+        return f"{_ahead(choices, whose)} {said}"
     if choices.needed is None:
-        return f"{said} Too close: at this share not even {MOST_CHOICES} more choices would tell the two apart."
-    more = counted(choices.needed, "more choice")
-    return f"{said} Not known yet: about {more} at this share would take one half out of the interval."
+        close = _("Too close: at this share not even %(n)s more choices would tell the two apart.")
+        return f"{said} {close % {'n': MOST_CHOICES}}"
+    more = ngettext(
+        "Not known yet: about %(n)s more choice at this share would take one half out of the interval.",
+        "Not known yet: about %(n)s more choices at this share would take one half out of the interval.",
+        choices.needed,
+    )
+    return f"{said} {more % {'n': choices.needed}}"
+
+
+def _ahead(choices: Tally, whose: str) -> str:
+    if choices.ahead == "first":
+        return _("You prefer what was learned.") if whose == "you" else _("People prefer what was learned.")
+    return _("You prefer the base.") if whose == "you" else _("People prefer the base.")
 
 
 def from_what(evidence: Evidence) -> str:
     """How much the page has looked at."""
-    return (
-        f"{counted(evidence.scored, 'first reply')} rated, {counted(evidence.thumbs_given, 'thumb')}, "
-        f"{counted(evidence.pairs, 'pair')} with the control, "
-        f"{counted(evidence.choices.first + evidence.choices.second, 'blind choice')}"
+    scored, thumbs, pairs = evidence.scored, evidence.thumbs_given, evidence.pairs
+    choices = evidence.choices.first + evidence.choices.second
+    parts = (
+        ngettext("%(n)s first reply rated", "%(n)s first replies rated", scored) % {"n": scored},
+        ngettext("%(n)s thumb", "%(n)s thumbs", thumbs) % {"n": thumbs},
+        ngettext("%(n)s pair with the control", "%(n)s pairs with the control", pairs) % {"n": pairs},
+        ngettext("%(n)s blind choice", "%(n)s blind choices", choices) % {"n": choices},
     )
+    return ", ".join(parts)
 
 
 def _of(arm: statistics.Arm) -> str:
-    return f"{arm.ups} of {arm.votes}"
+    return _("%(part)s of %(whole)s") % {"part": arm.ups, "whole": arm.votes}
 
 
 def _points(difference: float) -> str:

@@ -9,6 +9,7 @@ from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -41,9 +42,10 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
         except InvitationClosed:
             return closed(request)
         except IntegrityError:  # another person took the name in this very moment
-            form.add_error("username", "The name is taken: choose another.")
+            form.add_error("username", _("The name is taken: choose another."))
         else:
-            deeds.note("people", "joined by invitation", request=request, by=user, whom=user, about=str(invitation))
+            verb = "joined by invitation"
+            deeds.note("people", verb, request=request, by=user, whom=user, about=str(invitation))
             return welcome(request, user)
     shown = {"form": form, "invitation": invitation}
     return render(request, "people/join.html", shown, status=422 if form.errors else 200)
@@ -66,8 +68,8 @@ def sign_up(request: HttpRequest) -> HttpResponse:
         rules = {f"address {network(request.META.get('REMOTE_ADDR', ''))}": SIGN_UPS}
         counted = brake.count(settings.REDIS_URL, rules)  # each account counts: none is forgiven
         if counted.wait_s:
-            wait = f"Many accounts were made from your address. Wait {signin.in_words(counted.wait_s)}, then try again."
-            form.add_error(None, wait)
+            wait = _("Many accounts were made from your address. Wait %(time)s, then try again.")
+            form.add_error(None, wait % {"time": signin.in_words(counted.wait_s)})
         else:
             user = User.objects.create_user(form.cleaned_data["username"], password=form.cleaned_data["password"])
             deeds.note("people", "signed up", request=request, by=user, whom=user)

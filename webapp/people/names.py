@@ -9,6 +9,8 @@ from django.contrib.auth.forms import UsernameField
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import password_validators_help_text_html, validate_password
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from core.visible import name_fault
 
@@ -20,19 +22,23 @@ def check_name(name: str) -> str:
         raise ValidationError(fault)
     User._meta.get_field("username").clean(name, None)
     if User.objects.filter(username__iexact=name).exists():
-        raise ValidationError(f"The name {name} is taken: choose another.")
+        raise ValidationError(_("The name %(name)s is taken: choose another.") % {"name": name})
     return name
 
 
 class NewAccount(forms.Form):
     """A name, and a password twice."""
 
-    username = UsernameField(label="Name", max_length=150, help_text="Others see it. Letters, digits and @ . + - _")
+    username = UsernameField(
+        label=gettext_lazy("Name"),
+        max_length=150,
+        help_text=gettext_lazy("Others see it. Letters, digits and @ . + - _"),
+    )
     password = forms.CharField(
-        label="Password", strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
+        label=gettext_lazy("Password"), strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
     )
     again = forms.CharField(
-        label="The same password again",
+        label=gettext_lazy("The same password again"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
@@ -52,7 +58,7 @@ class NewAccount(forms.Form):
         said = self.cleaned_data
         password = said.get("password", "")
         if password and said.get("again") is not None and password != said["again"]:
-            self.add_error("again", "The two passwords differ.")
+            self.add_error("again", _("The two passwords differ."))
         if password:
             try:
                 validate_password(password, User(username=said.get("username", "")))

@@ -14,6 +14,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -77,7 +78,7 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 @require_GET
 def cancelled(request: HttpRequest) -> HttpResponse:
-    messages.info(request, "Signing in was cancelled.")
+    messages.info(request, _("Signing in was cancelled."))
     return redirect("login")
 
 
@@ -94,10 +95,10 @@ def disconnect(request: HttpRequest) -> HttpResponse:
     """Sign in by the provider no more. Who has no password sets one first."""
     who = person(request)
     if not who.has_usable_password():
-        messages.error(request, "Set a password first: you could not sign in without one.", extra_tags="bad")
+        messages.error(request, _("Set a password first: you could not sign in without one."), extra_tags="bad")
     elif SocialAccount.objects.filter(user=who).delete()[0]:
         deeds.note("people", "OpenID Connect disconnected", request=request, whom=who)
-        messages.success(request, "You sign in by your password alone now.", extra_tags="good")
+        messages.success(request, _("You sign in by your password alone now."), extra_tags="good")
     return redirect("account:home")
 
 

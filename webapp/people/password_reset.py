@@ -17,11 +17,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import path, reverse
+from django.utils import translation
 from django.utils.http import base36_to_int, int_to_base36
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts import deeds
+from accounts.languages import language_of
 from core.addresses import network
 from core.brake import Brake, Rule
 from webapp.people import closing, mailing, signin
@@ -74,7 +78,7 @@ def reset(request: HttpRequest, token: str) -> HttpResponse:
         form.save()
         closing.sign_out(user)
     signin.note("password set by link", request, user)
-    messages.success(request, "Your new password is set. Sign in with it.", extra_tags="good")
+    messages.success(request, _("Your new password is set. Sign in with it."), extra_tags="good")
     return redirect("login")
 
 
@@ -83,7 +87,7 @@ def hours() -> int:
 
 
 class Forgot(forms.Form):
-    who = forms.CharField(label="Your name or e-mail address", max_length=254)
+    who = forms.CharField(label=gettext_lazy("Your name or e-mail address"), max_length=254)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -98,7 +102,8 @@ def forgot(request: HttpRequest) -> HttpResponse:
     rules = {f"name {who.lower()}": ASKED, f"address {network(request.META.get('REMOTE_ADDR', ''))}": ASKED}
     counted = brake.count(settings.REDIS_URL, rules)  # each mail counts: none is forgiven
     if counted.wait_s:
-        form.add_error(None, f"Too many links were asked for. Wait {signin.in_words(counted.wait_s)}, then try again.")
+        wait = _("Too many links were asked for. Wait %(time)s, then try again.")
+        form.add_error(None, wait % {"time": signin.in_words(counted.wait_s)})
         return render(request, "people/forgot.html", shown, status=429)
     mailing.later(mail, who, f"{request.scheme}://{request.get_host()}")
     deeds.note("sign-in", "password link asked for", request=request)
@@ -107,15 +112,16 @@ def forgot(request: HttpRequest) -> HttpResponse:
 
 @shared_task(name="webapp.mail_password_link")
 def mail(who: str, address: str) -> int:
-    """Send the link to each active person of this name or e-mail address who has one; how many mails went. `address`:
-    where the person who asked reached this Talkback."""
+    """Send the link to each active person of this name or e-mail address who has one, in their own language;
+    how many mails went. `address`: where the person who asked reached this Talkback."""
     people = User.objects.filter(is_active=True).exclude(email="")
     found = people.filter(username=who) | people.filter(email__iexact=who)
     number = 0
     for user in found.distinct()[:5]:
         link = address + link_for(user)
-        text = render_to_string("people/reset_mail.txt", {"who": user, "link": link, "hours": hours()})
-        number += send_mail("Set a new password for Talkback", text, None, [user.email])
+        with translation.override(language_of(user)):
+            text = render_to_string("people/reset_mail.txt", {"who": user, "link": link, "hours": hours()})
+            number += send_mail(_("Set a new password for Talkback"), text, None, [user.email])
     return number
 
 

@@ -14,6 +14,8 @@ from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, invitations, roles, second_factors
@@ -30,10 +32,10 @@ PAGE = 50
 INVITATIONS = 20
 
 ABOUT = {
-    Role.TALKER: "talks, teaches, and sees what is their own",
-    Role.REVIEWER: "also decides on hints and rewards",
-    Role.OPERATOR: "also runs the learning: recipe, runs, checkpoints, engines",
-    Role.ADMINISTRATOR: "also says who the others are, and reads the audit log",
+    Role.TALKER: gettext_lazy("talks, teaches, and sees what is their own"),
+    Role.REVIEWER: gettext_lazy("also decides on hints and rewards"),
+    Role.OPERATOR: gettext_lazy("also runs the learning: recipe, runs, checkpoints, engines"),
+    Role.ADMINISTRATOR: gettext_lazy("also says who the others are, and reads the audit log"),
 }
 
 
@@ -42,7 +44,7 @@ def answer(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse
     wanted, after = request.GET.get("q", "").strip()[:150], request.GET.get("after", "")[:150]
     people = User.objects.select_related("account").order_by("username")
     if wanted:
-        people = people.filter(Q(username__icontains=wanted) | Q(account__role=wanted.lower()))
+        people = people.filter(Q(username__icontains=wanted) | Q(account__role__in=roles.named(wanted)))
     shown = list((people.filter(username__gt=after) if after else people)[: PAGE + 1])
     counts = User.objects.aggregate(all=Count("pk"), active=Count("pk", filter=Q(is_active=True)))
     context = {
@@ -74,7 +76,7 @@ def add(request: HttpRequest) -> HttpResponse:
     except ValidationError as fault:
         return answer(request, 422, fault=" ".join(fault.messages), name=said[:150])
     if role not in Role.values:
-        return answer(request, 422, fault="Choose a role.", name=name)
+        return answer(request, 422, fault=_("Choose a role."), name=name)
     user = User(username=name, email=request.POST.get("email", "").strip()[:254])
     user.set_unusable_password()
     user.save()
@@ -107,7 +109,7 @@ def withdraw(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Invitation, pk=pk)
     invitations.withdraw(row)
     deeds.note("people", "invitation withdrawn", request=request, about=str(row))
-    messages.success(request, "The invitation opens nothing any more.", extra_tags="good")
+    messages.success(request, _("The invitation opens nothing any more."), extra_tags="good")
     return redirect("people:list")
 
 
@@ -143,31 +145,34 @@ def one(request: HttpRequest, pk: int) -> HttpResponse:
 def give_role(request: HttpRequest, pk: int) -> HttpResponse:
     who, role = found(pk), request.POST.get("role", "")
     if role not in Role.values:
-        messages.error(request, "Choose a role.", extra_tags="bad")
+        messages.error(request, _("Choose a role."), extra_tags="bad")
         return redirect("people:one", pk=pk)
-    return decided(request, who, "role changed", lambda: f"{roles.give(who, Role(role))} to {role}", f"now {role}")
+    done = _("%(who)s: now %(role)s.") % {"who": who.get_username(), "role": roles.WORDS[Role(role)]}
+    return decided(request, who, "role changed", lambda: f"{roles.give(who, Role(role))} to {role}", done)
 
 
 @needs("people")
 @require_POST
 def deactivate(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
-    return decided(request, who, "account closed", lambda: closing.deactivate(who), "signed out and closed")
+    done = _("%(who)s: signed out and closed.") % {"who": who.get_username()}
+    return decided(request, who, "account closed", lambda: closing.deactivate(who), done)
 
 
 @needs("people")
 @require_POST
 def activate(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
-    return decided(request, who, "account opened", lambda: closing.activate(who), "open again")
+    done = _("%(who)s: open again.") % {"who": who.get_username()}
+    return decided(request, who, "account opened", lambda: closing.activate(who), done)
 
 
 def decided(request: HttpRequest, who: User, verb: str, act: Callable[[], str | None], done: str) -> HttpResponse:
-    """Do it, write it into the audit log, and go back to the person's page."""
+    """Do it, write it into the audit log, and go back to the person's page, which says `done`."""
     about = said_aloud(request, lambda: act() or "")
     deeds.note("people", verb, request=request, whom=who, about=about or "", refused=about is None)
     if about is not None:
-        messages.success(request, f"{who.get_username()}: {done}.", extra_tags="good")
+        messages.success(request, done, extra_tags="good")
     return redirect("people:list" if who.pk == person(request).pk else reverse("people:one", args=[who.pk]))
 
 
@@ -186,7 +191,8 @@ def sign_out(request: HttpRequest, pk: int) -> HttpResponse:
     who = found(pk)
     number = closing.sign_out(who)
     deeds.note("people", "signed out everywhere", request=request, whom=who, about=f"browsers: {number}")
-    messages.success(request, f"{who.get_username()} is signed out in all browsers.", extra_tags="good")
+    said = _("%(who)s is signed out in all browsers.") % {"who": who.get_username()}
+    messages.success(request, said, extra_tags="good")
     return redirect("people:one", pk=pk)
 
 
@@ -195,10 +201,11 @@ def sign_out(request: HttpRequest, pk: int) -> HttpResponse:
 def remove_factors(request: HttpRequest, pk: int) -> HttpResponse:
     """Take away the second factors of a person who lost theirs: they sign in by the password alone, until the next."""
     who = found(pk)
-    number, _ = Authenticator.objects.filter(user=who).delete()
+    number = Authenticator.objects.filter(user=who).delete()[0]
     closing.sign_out(who)
     deeds.note("people", "second factor removed", request=request, whom=who, refused=not number)
-    messages.success(request, f"{who.get_username()} has no second factor now, and is signed out.", extra_tags="good")
+    said = _("%(who)s has no second factor now, and is signed out.") % {"who": who.get_username()}
+    messages.success(request, said, extra_tags="good")
     return redirect("people:one", pk=pk)
 
 
@@ -208,9 +215,8 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """The account and all of its person's. The form has asked for the name, so that it is no slip."""
     who = found(pk)
     if request.POST.get("sure", "").strip() != who.get_username():
-        messages.error(
-            request, "Nothing was removed: type the person’s name to say that you are sure.", extra_tags="bad"
-        )
+        said = _("Nothing was removed: type the person’s name to say that you are sure.")
+        messages.error(request, said, extra_tags="bad")
         return redirect("people:one", pk=pk)
     name = who.get_username()
     gone = said_aloud(request, lambda: closing.remove(who))
@@ -218,10 +224,11 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         deeds.note("people", "account removed", request=request, whom=who, refused=True)
         return redirect("people:one", pk=pk)
     deeds.note("people", "account removed", request=request, whom=None if gone else who)
-    done = (
-        "is removed, with all conversations" if gone else "is closed, and is removed as soon as all conversations are"
-    )
-    messages.success(request, f"{name} {done}.", extra_tags="good")
+    if gone:
+        done = _("%(who)s is removed, with all conversations.")
+    else:
+        done = _("%(who)s is closed, and is removed as soon as all conversations are.")
+    messages.success(request, done % {"who": name}, extra_tags="good")
     return redirect("people:list")
 
 

@@ -11,6 +11,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -19,7 +21,6 @@ from chat.models import Turn
 from core.errors import TalkbackError
 from judge.hints import reviews, standing_hints, undoing
 from judge.models import Hint, Ruling
-from webapp.console.board import counted
 from webapp.console.doors import needs, person
 from webapp.journey import journey
 
@@ -53,12 +54,16 @@ def forgo(request: HttpRequest) -> HttpResponse:
     named = [int(pk) for pk in request.POST.getlist("hint") if pk.isdecimal() and len(pk) < 19]
     chosen = list(within_reach(request).filter(pk__in=named).select_related("turn__session__user").order_by("pk"))
     if not chosen:
-        messages.error(request, "That is not asked for any more: it was taken back already.", extra_tags="warn")
+        messages.error(request, _("That is not asked for any more: it was taken back already."), extra_tags="warn")
         return redirect("preferences:own")
     done, refused = standing_hints.forgo(chosen, by=person(request))
     if done:
-        said = f"Stopped: {counted(len(done), 'reply')} will not teach it. Below you can undo that."
-        messages.success(request, said, extra_tags="good")
+        said = ngettext(
+            "Stopped: %(n)s reply will not teach it. Below you can undo that.",
+            "Stopped: %(n)s replies will not teach it. Below you can undo that.",
+            len(done),
+        )
+        messages.success(request, said % {"n": len(done)}, extra_tags="good")
     for sentence in refused:
         messages.error(request, sentence, extra_tags="warn")
     return back(request, chosen[0].turn.session.user)
@@ -70,9 +75,9 @@ def not_meant(request: HttpRequest, pk: int) -> HttpResponse:
     """That is not what I meant: what a judge found that its person wants is not taught. Its chip comes back."""
     guessed = Hint.objects.filter(turn__in=visible(request)).exclude(source=Hint.Source.PERSON)
     hint = get_object_or_404(guessed.select_related("turn__session"), pk=pk)
-    said = "It will not be taught."
+    said = _("It will not be taught.")
     try:
-        reviews.reject(hint, by=person(request), reason="That is not what I meant.")
+        reviews.reject(hint, by=person(request), reason=gettext_noop("That is not what I meant."))
     except TalkbackError as failure:
         said = str(failure)
     if not request.headers.get("HX-Request"):
@@ -91,7 +96,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     assert ruling.turn is not None  # it was found by its turn
     try:
         undoing.undo(ruling, by=person(request))
-        messages.success(request, "It is asked for again, as before.", extra_tags="good")
+        messages.success(request, _("It is asked for again, as before."), extra_tags="good")
     except TalkbackError as failure:
         messages.error(request, str(failure), extra_tags="bad")
     return back(request, ruling.turn.session.user)

@@ -19,13 +19,17 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, roles
+from accounts.languages import chosen_by
 from accounts.models import Deed
 from accounts.roles import may
-from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
+from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, ToolServer, Turn
 from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
 from core.errors import TalkbackError
@@ -43,7 +47,6 @@ from privacy.models import Erasure
 from training import outside
 from training.models import Sample
 from training.provenance import taints
-from webapp.console.board import counted
 from webapp.console.checkpoints import cleanings
 from webapp.serving import streams
 
@@ -57,25 +60,40 @@ PART = 20
 """How many it sends at once."""
 
 IN_WORDS = {
-    "key": "keys and tokens of known services, private keys, bearer tokens",
-    "password": "passwords and secrets: what is called one, and what stands between a name and @ in an address",
-    "card": "numbers of payment cards, by issuer and check digit",
-    "iban": "bank accounts (IBAN), by check digits",
-    "email": "e-mail addresses",
-    "phone": "telephone numbers, by the numbering plans",
-    "ip": "public addresses of machines",
+    "key": gettext_lazy("keys and tokens of known services, private keys, bearer tokens"),
+    "password": gettext_lazy(
+        "passwords and secrets: what is called one, and what stands between a name and @ in an address"
+    ),
+    "card": gettext_lazy("numbers of payment cards, by issuer and check digit"),
+    "iban": gettext_lazy("bank accounts (IBAN), by check digits"),
+    "email": gettext_lazy("e-mail addresses"),
+    "phone": gettext_lazy("telephone numbers, by the numbering plans"),
+    "ip": gettext_lazy("public addresses of machines"),
 }
 """Every kind that can be removed, as a person reads it."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A judge or an engine that reads what this person writes."""
+    """A judge, an engine or a server of tools that reads what this person writes."""
 
     name: str
     does: str
+    """answers | judges | passes on | learns | tools"""
     host: str
     leaves_machine: bool
+
+    @property
+    def deed(self) -> str:
+        """What it does, for its person."""
+        words = {
+            "answers": _("answers, and scores what is learned"),
+            "judges": pgettext("what it does", "judges"),
+            "passes on": _("passes prompts on to those"),
+            "learns": pgettext("what it does", "learns"),
+            "tools": _("runs tools that you choose, on what the model writes for them"),
+        }
+        return words[self.does]
 
 
 @require_GET
@@ -88,7 +106,7 @@ def home(request: HttpRequest) -> HttpResponse:
 def page(request: HttpRequest, **more: Any) -> HttpResponse:
     user = person(request)
     wanted = redaction.wanted()
-    line = membership.line_of(user)
+    line, learned = membership.line_of(user), learned_in(user)
     context = {
         "line": line,
         "answers": Checkpoint.for_user(user),
@@ -96,10 +114,11 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "pools": line.members.filter(user=user, pools=True).exists(),
         "learns": consent.by_default(user),
         "stored": stored(user),
-        "checkpoints": learned_in(user),
+        "checkpoints": learned,
+        "learned_names": ", ".join(str(one) for one, _number in learned),
         "readers": readers(),
-        "kinds": [(kind, IN_WORDS.get(kind, "a pattern of this installation")) for kind in looked_for(wanted)],
-        "left": [(kind, IN_WORDS[kind]) for kind in personal.KINDS if kind not in wanted.kinds],
+        "kinds": [(kind, IN_WORDS.get(kind, _("a pattern of this installation"))) for kind in looked_for(wanted)],
+        "left": "; ".join(str(IN_WORDS[kind]) for kind in personal.KINDS if kind not in wanted.kinds),
         "is_on": redaction.is_on(wanted),
         "keys": ApiKey.objects.of_people().filter(user=user, revoked_at=None).order_by("name", "pk"),
         "off": Session.objects.visible_to(user).filter(learns=False, episode=None).select_related("key"),
@@ -123,46 +142,59 @@ def stored(user: User) -> list[tuple[str, int, str]]:
     ).distinct()
     on_record = turns.filter(learns=True, session__learns=True, line=Turn.Line.MAIN)
     waiting = samples.filter(status__in=(Sample.Status.READY, Sample.Status.CLAIMED))
+    off = sessions.filter(learns=False).count()
     return [
-        ("conversations", sessions.count(), f"{sessions.filter(learns=False).count() or 'none'} off the record"),
+        (_("conversations"), sessions.count(), _("%(n)s off the record") % {"n": off or _("none")}),
         (
-            "conversations in the bin",
+            _("conversations in the bin"),
             Session.objects.in_bin(user).count(),
-            f"nothing of them teaches; deleted for good after {chat_bin.KEPT.days} days",
+            _("nothing of them teaches; deleted for good after %(days)s days") % {"days": chat_bin.KEPT.days},
         ),
-        ("replies, with what you asked", turns.count(), f"{on_record.count()} of them may teach"),
         (
-            "thumbs, marks and corrections",
+            _("replies, with what you asked"),
+            turns.count(),
+            _("%(n)s of them may teach") % {"n": on_record.count()},
+        ),
+        (
+            _("thumbs, marks and corrections"),
             Feedback.objects.filter(by=user).count(),
-            "your word on a reply; it outranks every judge",
+            _("your word on a reply; it outranks every judge"),
         ),
         (
-            "verdicts",
+            _("verdicts"),
             Judgement.objects.filter(turn__session__user=user).exclude(evidence="").count(),
-            "with what a judge read of the conversation",
+            _("with what a judge read of the conversation"),
         ),
-        ("hints", Hint.objects.filter(turn__session__user=user).count(), "what you seem to want, in a sentence"),
         (
-            "lessons that wait",
+            _("hints"),
+            Hint.objects.filter(turn__session__user=user).count(),
+            _("what you seem to want, in a sentence"),
+        ),
+        (
+            _("lessons that wait"),
             waiting.count(),
-            "runs to come learn from them, or a person's “Learn now”",
+            _("runs to come learn from them, or a person's “Learn now”"),
         ),
         (
-            "lessons that were learned",
+            _("lessons that were learned"),
             samples.filter(status=Sample.Status.TRAINED).count(),
-            "they are in weights: see below",
+            _("they are in weights: see below"),
         ),
         (
-            "answers of the frozen control",
+            _("answers of the frozen control"),
             Shadow.objects.filter(turn__session__user=user).count(),
-            "what the base would have replied; it teaches nothing",
+            _("what the base would have replied; it teaches nothing"),
         ),
         (
-            "choices between two answers",
+            _("choices between two answers"),
             BlindChoice.objects.filter(by=user).count(),
-            "they say whether talking helped, and teach nothing",
+            _("they say whether talking helped, and teach nothing"),
         ),
-        ("keys", ApiKey.objects.of_people().filter(user=user).count(), "kept as a hash: they cannot be read back"),
+        (
+            _("keys"),
+            ApiKey.objects.of_people().filter(user=user).count(),
+            _("kept as a hash: they cannot be read back"),
+        ),
     ]
 
 
@@ -177,21 +209,25 @@ def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
 
 
 def readers() -> list[Reader]:
-    """Who reads what is written here: every engine that answers, every judge, and a learner elsewhere."""
+    """Who reads what is written here: engines, judges, a learner elsewhere, and servers of tools."""
     answering = [
-        Reader(settings.MODEL_NAME, "answers, and scores what is learned", host_of(url), naming.leaves_machine(url))
-        for url in engines.addresses()
+        Reader(settings.MODEL_NAME, "answers", host_of(url), naming.leaves_machine(url)) for url in engines.addresses()
     ]
     if settings.ROUTER_URL:
         away = naming.leaves_machine(settings.ROUTER_URL)
-        answering.append(Reader("the router", "passes prompts on to those", host_of(settings.ROUTER_URL), away))
+        answering.append(Reader(_("the router"), "passes on", host_of(settings.ROUTER_URL), away))
     try:
         judging = [Reader(who.name, "judges", who.host, who.leaves_machine) for who in judges.roster()]
     except TalkbackError:  # the setting cannot be read: no judge votes until it can
         judging = []
     if outside.is_outside():
         judging.append(Reader("Tinker", "learns", naming.host_of(settings.TINKER_URL), True))
-    return [*answering, *judging]
+    # A program of the file runs here, and may send on what it is given.
+    tools = [
+        Reader(server.name, "tools", host_of(server.url), server.is_program or naming.leaves_machine(server.url))
+        for server in ToolServer.objects.all()
+    ]
+    return [*answering, *judging, *tools]
 
 
 def host_of(url: str) -> str:
@@ -209,8 +245,9 @@ def default(request: HttpRequest) -> HttpResponse:
     learns = request.POST.get("learns") == "on"
     consent.set_default(person(request), learns)
     note(request, "new chats may teach" if learns else "new chats may not teach")
-    said = "on the record" if learns else "off the record"
-    tell(request, f"From now on, new chats and new keys begin {said}. What there is already, keys too, stays as it is.")
+    on = _("From now on, new chats and new keys begin on the record.")
+    off = _("From now on, new chats and new keys begin off the record.")
+    tell(request, on if learns else off, _("What there is already, keys too, stays as it is."))
     return redirect("privacy:home")
 
 
@@ -221,23 +258,31 @@ def pool(request: HttpRequest) -> HttpResponse:
     may = request.POST.get("pools") == "on"
     try:
         taken = membership.pool(person(request), may=may)
-        note(request, "teaches the shared line too" if may else "teaches their own line alone")
+        note(
+            request,
+            "teaches the shared line too" if may else "teaches their own line alone",
+        )
     except TalkbackError as refusal:
         messages.error(request, str(refusal), extra_tags="bad")
         return redirect("privacy:home")
     if may:
-        tell(request, "From now on what you say of replies teaches the shared model too. You can take that back here.")
-    else:
-        went = (
-            f" {counted(taken, 'lesson')} that waited there {'is' if taken == 1 else 'are'} put away." if taken else ""
+        tell(
+            request, _("From now on what you say of replies teaches the shared model too. You can take that back here.")
         )
+    else:
+        said = [_("What you give teaches your own line alone.")]
+        if taken:
+            went = ngettext(
+                "%(n)s lesson that waited there is put away.", "%(n)s lessons that waited there are put away.", taken
+            )
+            said.append(went % {"n": taken})
         learned = membership.pooled(person(request)).filter(status=Sample.Status.TRAINED)
         tainted = taints.learned_in(set(learned.values_list("run", flat=True)) - {None})
         names = ", ".join(str(one) for one in tainted)
-        stays = (
-            f" What was learned is in the weights of {names}: those who run this Talkback are told." if tainted else ""
-        )
-        tell(request, f"What you give teaches your own line alone.{went}{stays}")
+        if tainted:
+            stays = _("What was learned is in the weights of %(names)s: those who run this Talkback are told.")
+            said.append(stays % {"names": names})
+        tell(request, *said)
     return redirect("privacy:home")
 
 
@@ -250,9 +295,12 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     taken = consent.set_session(found, learns)
     note(request, "chat put on the record" if learns else "chat taken off the record")
     if learns:
-        tell(request, "On the record: what is said from now on may be learned from. What was said meanwhile stays out.")
+        tell(
+            request,
+            _("On the record: what is said from now on may be learned from. What was said meanwhile stays out."),
+        )
     else:
-        tell(request, f"Off the record: nothing said here is learned from. {taken.sentences}")
+        tell(request, _("Off the record: nothing said here is learned from."), taken.sentences)
     return redirect("privacy:home" if request.POST.get("back") == "privacy" else reverse("chat:session", args=[pk]))
 
 
@@ -282,10 +330,10 @@ def key(request: HttpRequest, pk: int) -> HttpResponse:
     taken = consent.set_key(found, learns)
     note(request, "key may teach" if learns else "key is served only", about=str(found))
     if learns:
-        tell(request, f"“{found.name}”: what comes through it from now on may be learned from.")
+        tell(request, _("“%(key)s”: what comes through it from now on may be learned from.") % {"key": found.name})
     else:
-        only = f"“{found.name}” is served only: nothing that came through it, or will, is learned from."
-        tell(request, f"{only} {taken.sentences}")
+        only = _("“%(key)s” is served only: nothing that came through it, or will, is learned from.")
+        tell(request, only % {"key": found.name}, taken.sentences)
     return redirect("privacy:home" if request.POST.get("back") == "privacy" else "connect:keys")
 
 
@@ -300,9 +348,15 @@ def everything_off(request: HttpRequest) -> HttpResponse:
     Session.objects.in_bin(user).update(was_learning=False)  # what is taken back stays off the record too
     taken = [consent.set_session(one, False) for one in Session.objects.visible_to(user).filter(learns=True)]
     learned = sum(one.learned for one in taken)
-    left = f" {counted(learned, 'reply')} had been learned from: see below." if learned else ""
     waited = sum(one.waiting for one in taken)
-    tell(request, f"Everything is off the record. {counted(waited, 'lesson')} that waited went.{left}")
+    went = ngettext("%(n)s lesson that waited went.", "%(n)s lessons that waited went.", waited) % {"n": waited}
+    said = [_("Everything is off the record."), went]
+    if learned:
+        left = ngettext(
+            "%(n)s reply had been learned from: see below.", "%(n)s replies had been learned from: see below.", learned
+        )
+        said.append(left % {"n": learned})
+    tell(request, *said)
     return redirect("privacy:home")
 
 
@@ -347,6 +401,7 @@ def exported(user: User) -> Iterator[dict[str, Any]]:
         "user": user.get_username(),
         "email": user.email,
         "role": roles.kept_role(user),
+        "language": chosen_by(user) or None,
         "learns_by_default": consent.by_default(user),
         "line": Line.of(user),
         "teaches_the_shared_line": Line.of(user) == SHARED or Member.objects.filter(user=user, pools=True).exists(),
@@ -466,7 +521,8 @@ def delete(request: HttpRequest) -> HttpResponse:
     """
     user = person(request)
     if request.POST.get("sure", "").strip().lower() != SURE:
-        messages.error(request, f"Nothing was deleted: type “{SURE}” to say that you are sure.", extra_tags="bad")
+        said = _("Nothing was deleted: type “%(sure)s” to say that you are sure.") % {"sure": SURE}
+        messages.error(request, said, extra_tags="bad")
         return redirect("privacy:home")
     erasure = erasures.ask(user, revokes_keys=request.POST.get("keys") == "revoke")
     note(request, "all conversations deleted", about=str(erasure))
@@ -489,21 +545,25 @@ def erasure_of(user: User) -> dict[str, Any] | None:
         return None
     gone = row.gone
     said, waited = gone.get("feedback", 0), gone.get("samples", 0)
-    what = [counted(gone.get("conversations", 0), "conversation"), counted(gone.get("replies", 0), "reply")]
+    chats, replies = gone.get("conversations", 0), gone.get("replies", 0)
+    what = [
+        ngettext("%(n)s conversation", "%(n)s conversations", chats) % {"n": chats},
+        ngettext("%(n)s reply", "%(n)s replies", replies) % {"n": replies},
+    ]
     if said:
-        what.append("1 thumb or correction" if said == 1 else f"{said} thumbs and corrections")
+        what.append(ngettext("%(n)s thumb or correction", "%(n)s thumbs and corrections", said) % {"n": said})
     if waited:
-        what.append(counted(waited, "waiting lesson"))
+        what.append(ngettext("%(n)s waiting lesson", "%(n)s waiting lessons", waited) % {"n": waited})
     tainted = Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number")
     return {
         "row": row,
         "is_done": row.status == Erasure.Status.DONE,
         "done": gone.get("conversations", 0),
         "total": max(row.total, gone.get("conversations", 0)),
-        "what": what,
+        "what": _("%(first)s and %(last)s") % {"first": ", ".join(what[:-1]), "last": what[-1]},
         "keys": gone.get("keys", 0),
         "learned": gone.get("learned", 0),
-        "checkpoints": tainted,
+        "badges": format_html_join(" ", '<span class="badge">{}</span>', ((one,) for one in tainted)),
         "wishes": taints.to_be_replaced(tainted) is not None,
     }
 
@@ -522,13 +582,14 @@ def learn_again(request: HttpRequest) -> HttpResponse:
         tainted = list(Checkpoint.objects.filter(number__in=row.checkpoints).order_by("-number"))
     target = taints.to_be_replaced(tainted)
     if target is None:
-        messages.error(request, "Nothing of what you took back is in weights that could answer.", extra_tags="bad")
+        messages.error(request, _("Nothing of what you took back is in weights that could answer."), extra_tags="bad")
     elif may(user, "checkpoints"):
         return cleanings.begin(request, target)
     else:
         text = f"{user} asks that {target} be learned again without what they took back. Cleanings does that."
         notices.tell(f"wish {user.pk} {target.line_id}", text, level=Notice.Level.INFO, checkpoint=target)
-        tell(request, f"Those who run this Talkback read now that you want {target} learned again without it.")
+        said = _("Those who run this Talkback read now that you want %(checkpoint)s learned again without it.")
+        tell(request, said % {"checkpoint": target})
     return redirect(back)
 
 
@@ -544,8 +605,8 @@ def note(request: HttpRequest, verb: str, about: str = "") -> None:
     deeds.note("erasure", verb, request=request, whom=person(request), about=about)
 
 
-def tell(request: HttpRequest, sentence: str) -> None:
-    messages.success(request, sentence.strip(), extra_tags="good")
+def tell(request: HttpRequest, *sentences: str) -> None:
+    messages.success(request, " ".join(sentences).strip(), extra_tags="good")
 
 
 def person(request: HttpRequest) -> User:

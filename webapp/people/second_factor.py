@@ -22,6 +22,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.cache import never_cache
 
 from accounts import deeds, second_factors
@@ -31,9 +33,9 @@ from webapp.people import signin
 View = Callable[..., Any]
 
 WORDS = {
-    Authenticator.Type.TOTP: "codes of an app",
-    Authenticator.Type.WEBAUTHN: "passkey",
-    Authenticator.Type.RECOVERY_CODES: "recovery codes",
+    Authenticator.Type.TOTP: gettext_noop("codes of an app"),
+    Authenticator.Type.WEBAUTHN: gettext_noop("passkey"),
+    Authenticator.Type.RECOVERY_CODES: gettext_noop("recovery codes"),
 }
 
 
@@ -54,7 +56,7 @@ def guarded(view: View) -> View:
     def shown(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         who = person(request)
         if not who.has_usable_password() and not second_factors.has(who):
-            messages.warning(request, "Set a password first: a second factor stands beside it.", extra_tags="warn")
+            messages.warning(request, _("Set a password first: a second factor stands beside it."), extra_tags="warn")
             return redirect("account:home")
         return rendered(view(request, *args, **kwargs))
 
@@ -86,7 +88,7 @@ def rendered(response: Any) -> HttpResponse:
 
 def note_change(verb: str) -> Callable[..., None]:
     def note(sender: Any, request: HttpRequest, user: User, authenticator: Authenticator, **kwargs: Any) -> None:
-        deeds.note("sign-in", f"second factor {verb}", request=request, whom=user, about=words(authenticator))
+        deeds.note("sign-in", verb, request=request, whom=user, about=words(authenticator))
 
     return note
 
@@ -100,9 +102,9 @@ def words(authenticator: Authenticator | None) -> str:
 
 
 CHANGES = {
-    signals.authenticator_added: note_change("added"),
-    signals.authenticator_removed: note_change("removed"),
-    signals.authenticator_reset: note_change("renewed"),
+    signals.authenticator_added: note_change("second factor added"),
+    signals.authenticator_removed: note_change("second factor removed"),
+    signals.authenticator_reset: note_change("second factor renewed"),
     signals.authentication_failed: note_failure,
 }
 
@@ -112,9 +114,12 @@ def connect() -> None:
         signal.connect(note, weak=False, dispatch_uid=f"second factors {number}")
 
 
+by_code = entrance("signed in with a second factor")
+by_passkey = entrance("signed in with a passkey")
+
 urlpatterns = [
-    path("login/second/", entrance("signed in with a second factor")(base.authenticate), name="mfa_authenticate"),
-    path("login/passkey/", entrance("signed in with a passkey")(webauthn.login_webauthn), name="mfa_login_webauthn"),
+    path("login/second/", by_code(base.authenticate), name="mfa_authenticate"),
+    path("login/passkey/", by_passkey(webauthn.login_webauthn), name="mfa_login_webauthn"),
     path("account/confirm/", guarded(reauthenticate), name="account_reauthenticate"),
     path("account/confirm/code/", guarded(base.reauthenticate), name="mfa_reauthenticate"),
     path("account/confirm/passkey/", guarded(webauthn.reauthenticate_webauthn), name="mfa_reauthenticate_webauthn"),

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.languages import chosen_by
 from accounts.roles import may
 from webapp.console.doors import needs, person
 from webapp.notifications.models import Choice, Event, wanted_by
@@ -31,7 +34,7 @@ class NoticesForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         said: dict[str, Any] = super().clean() or {}
         if said.get("by_email") and not said.get("email") and "email" not in self.errors:
-            self.add_error("email", "Write your e-mail address, or choose no event by e-mail.")
+            self.add_error("email", _("Write your e-mail address, or choose no event by e-mail."))
         return said
 
 
@@ -41,7 +44,8 @@ def page(request: HttpRequest, form: NoticesForm | None = None, status: int = 20
     if form is not None:  # as the person left it
         browser, email = (set(request.POST.getlist(name)) for name in ("browser", "by_email"))
     rows = [(event, event.label, event in browser, event in email) for event in Event]
-    return render(request, "people/settings.html", {"rows": rows, "form": form}, status=status)
+    shown = {"rows": rows, "form": form, "languages": settings.LANGUAGES, "language": chosen_by(user)}
+    return render(request, "people/settings.html", shown, status=status)
 
 
 @require_GET
@@ -65,7 +69,7 @@ def notices(request: HttpRequest) -> HttpResponse:
         for event in Event.values:
             ways = {"browser": event in said["browser"], "email": event in said["by_email"]}
             Choice.objects.update_or_create(person=user, event=event, defaults=ways)
-    messages.success(request, "Saved.", extra_tags="good")
+    messages.success(request, _("Saved."), extra_tags="good")
     return redirect("settings:home")
 
 

@@ -28,6 +28,8 @@ from django.core.exceptions import ValidationError
 from django.db.models.signals import pre_save
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from accounts import deeds
 from core.addresses import network, readable
@@ -59,7 +61,6 @@ MOST_KNOWN = 16
 KNOWN_S = 400 * 24 * 3600
 """As long as browsers keep one."""
 
-BY_LINK = "A sign-in link works meanwhile."
 
 brake = Brake("sign-in")
 _line, _turn = BoundedSemaphore(AT_ONCE + IN_LINE), BoundedSemaphore(AT_ONCE)
@@ -78,7 +79,7 @@ class SignInForm(AuthenticationForm):
 
     error_messages = {
         **AuthenticationForm.error_messages,
-        "invalid_login": "That name and that password do not go together.",
+        "invalid_login": gettext_lazy("That name and that password do not go together."),
     }
     wait: Wait | None = None
 
@@ -157,8 +158,8 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
     rules = counted_as(request, name)
     counted = brake.count(settings.REDIS_URL, rules)
     if counted.wait_s:
-        sentence = f"Too many wrong passwords. Wait {in_words(counted.wait_s)}, then try again. {BY_LINK}"
-        raise Wait(sentence, counted.wait_s, 429)
+        sentence = _("Too many wrong passwords. Wait %(time)s, then try again. A sign-in link works meanwhile.")
+        raise Wait(sentence % {"time": in_words(counted.wait_s)}, counted.wait_s, 429)
     try:
         with turn_to_hash():
             yield
@@ -171,8 +172,8 @@ def attempt(request: HttpRequest, name: str) -> Iterator[None]:
             note("sign-in failed", request, who)
             raise
         note(f"sign-in failed, locked for {counted.next_wait_s:.0f} s", request, who)
-        more = f"Wait {in_words(counted.next_wait_s)} before you try again. {BY_LINK}"
-        raise ValidationError([*wrong.messages, more]) from None
+        more = _("Wait %(time)s before you try again. A sign-in link works meanwhile.")
+        raise ValidationError([*wrong.messages, more % {"time": in_words(counted.next_wait_s)}]) from None
     except Exception:  # a fault of ours: the password was not found wrong
         brake.forgive(settings.REDIS_URL, rules, counted)
         raise
@@ -196,7 +197,8 @@ def turn_to_hash() -> Iterator[None]:
 
 
 def busy() -> Wait:
-    return Wait(f"Too many people sign in at once. Wait {in_words(TURN_S)}, then try again.", TURN_S, 503)
+    sentence = _("Too many people sign in at once. Wait %(time)s, then try again.")
+    return Wait(sentence % {"time": in_words(TURN_S)}, TURN_S, 503)
 
 
 def counted_as(request: HttpRequest, name: str) -> dict[str, Rule]:
@@ -256,7 +258,8 @@ def in_words(seconds: float) -> str:
     >>> in_words(0.2), in_words(30), in_words(90), in_words(900)
     ('1 second', '30 seconds', '2 minutes', '15 minutes')
     """
-    number, unit = math.ceil(seconds), "second"
-    if number >= 90:
-        number, unit = math.ceil(number / 60), "minute"
-    return f"{number} {unit}{'' if number == 1 else 's'}"
+    number = math.ceil(seconds)
+    if number < 90:
+        return ngettext("%(n)s second", "%(n)s seconds", number) % {"n": number}
+    number = math.ceil(number / 60)
+    return ngettext("%(n)s minute", "%(n)s minutes", number) % {"n": number}

@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from chat.models import Turn
@@ -76,13 +77,14 @@ def word(turn: Turn, by: User, text: str) -> Feedback:
     speak of an earlier reply, and where no guidance stands; TurnUnfinished as `Feedback.objects.give` does."""
     text = text.replace("\r\n", "\n").strip()
     if not text:
-        raise NotAWish("Write what every reply should do.")
+        raise NotAWish(_("Write what every reply should do."))
     if len(text) > LONGEST:
-        raise NotAWish(f"A wish may have at most {LONGEST} characters; this has {len(text)}.")
+        said = _("A wish may have at most %(most)s characters; this has %(n)s.")
+        raise NotAWish(said % {"most": LONGEST, "n": len(text)})
     if back := wish_words.find_references(text):
         raise NotAWish(wish_words.refusal(back))
     if not Feedback.objects.standing().filter(turn=turn, by=by, kind=Feedback.Kind.GUIDANCE).exists():
-        raise NotAWish("There is no guidance on this reply any more: write it anew.")
+        raise NotAWish(_("There is no guidance on this reply any more: write it anew."))
     return Feedback.objects.give(turn, by=by, kind=Feedback.Kind.GUIDANCE, wish=text)
 
 
@@ -158,7 +160,7 @@ def undo(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     kept = describe_weights(tainted) if tainted else ""
     if not request.htmx:  # type: ignore[attr-defined]
         if trouble or kept:
-            messages.warning(request, trouble or f"Taken back. {kept}", extra_tags="warn")
+            messages.warning(request, trouble or _("Taken back. %(kept)s") % {"kept": kept}, extra_tags="warn")
         return redirect("chat:session", turn.session_id)
     context = {"turn": turn, "form": None, "answered": False, "tainted": kept, "trouble": trouble}
     return render(request, "feedback/_taken_back.html", context)

@@ -1,38 +1,15 @@
-"""Choose the language of a page: what its reader chose, else what their browser asks for."""
+"""Draw each page in its reader's language."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponse
 from django.utils import translation
 from django.utils.cache import patch_vary_headers
-from django.utils.translation.trans_real import get_supported_language_variant, parse_accept_lang_header
 
-CODES = tuple(code for code, _ in settings.LANGUAGES)
-
-
-def asked_for(header: str) -> str:
-    """The first language that a browser asks for and that is here; else English.
-
-    >>> asked_for("zh-CN,zh;q=0.9,en;q=0.8"), asked_for("fr"), asked_for("")
-    ('zh-hans', 'en', 'en')
-    """
-    for code, _ in parse_accept_lang_header(header):
-        try:
-            return str(get_supported_language_variant(code))
-        except LookupError:
-            continue
-    return settings.LANGUAGE_CODE
-
-
-def language_of(user: User | AnonymousUser | None, header: str = "") -> str:
-    """What this person reads: their own choice (Settings), else the browser's. Without a browser: English."""
-    account = getattr(user, "account", None) if user is not None and user.is_authenticated else None
-    chosen = getattr(account, "language", "")
-    return chosen if chosen in CODES else asked_for(header)
+from accounts.languages import language_of
 
 
 class ReadersLanguage:
@@ -43,7 +20,8 @@ class ReadersLanguage:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path_info.startswith("/v1/"):
-            return self.get_response(request)
+            with translation.override(settings.LANGUAGE_CODE):  # also where a page of ours asks for it
+                return self.get_response(request)
         language = language_of(request.user, request.headers.get("Accept-Language", ""))
         with translation.override(language):
             response = self.get_response(request)

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from django import template
 from django.conf import settings
 from django.template import Context
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
+from accounts.roles import may
 from chat import clients
 from chat.models import Turn
 from checkpoints import promotion
@@ -21,7 +28,7 @@ from training import outside
 from training.batches import IMPORT, Filling
 from training.models import Run, Sample
 from training.provenance import retention, taints
-from webapp.console import notice_pages
+from webapp.console import deed_words, notice_pages
 from webapp.console.board import counted as say_counted
 from webapp.console.board import span
 
@@ -42,11 +49,17 @@ def ago(moment: datetime | None) -> str:
     return span((timezone.now() - moment).total_seconds()) if moment else ""
 
 
+@register.filter
+def how_long_ago(moment: datetime | None) -> str:
+    """How long ago, as part of a sentence: "3 min ago"."""
+    return _("%(span)s ago") % {"span": ago(moment)} if moment else ""
+
+
 @register.inclusion_tag("training/_next_training.html")
 def next_training(batch: Filling, form: str = "") -> dict[str, str]:
     """The sentence that says when training starts. `form` is the id of the form that starts it, for a reader who may:
     "now" is its button then."""
-    before, now, after = batch.sentence.rpartition("now")
+    before, now, after = batch.parts
     return {"before": before, "now": now, "after": after, "why": batch.why_it_waits, "form": form}
 
 
@@ -63,18 +76,57 @@ def tone(state: str) -> str:
 
 
 TURN_STATES = {
-    "answering": "being written",
-    "served": "no feedback yet",
-    "observed": "being judged",
-    "judged": "judged",
-    "closed": "closed",
+    "answering": gettext_lazy("being written"),
+    "served": gettext_lazy("no feedback yet"),
+    "observed": gettext_lazy("being judged"),
+    "judged": gettext_lazy("judged"),
+    "closed": pgettext_lazy("turn", "closed"),
 }
 
 
 @register.filter
 def turn_state(status: str) -> str:
     """A turn's state as a person reads it."""
-    return TURN_STATES[status]
+    return str(TURN_STATES[status])
+
+
+WORDS = {
+    "up": pgettext_lazy("engine", "up"),
+    "paused": pgettext_lazy("engine", "paused"),
+    "down": pgettext_lazy("engine", "down"),
+    "info": pgettext_lazy("notice", "info"),
+    "warning": pgettext_lazy("notice", "warning"),
+    "error": pgettext_lazy("notice", "error"),
+    "waiting": pgettext_lazy("message", "waiting"),
+    "sending": pgettext_lazy("message", "sending"),
+    "sent": pgettext_lazy("message", "sent"),
+    "failed": pgettext_lazy("message", "failed"),
+    "grey": pgettext_lazy("light", "grey"),
+    "amber": pgettext_lazy("light", "amber"),
+    "green": pgettext_lazy("light", "green"),
+}
+"""Of an engine, a notice, a webhook's message and a key's light: their states as people read them."""
+
+
+@register.filter
+def in_words(state: str) -> str:
+    return str(WORDS.get(state, state))
+
+
+@register.filter
+def verb_in_words(verb: str) -> str:
+    """What was done, as the audit log's page names it."""
+    return deed_words.of(verb)
+
+
+@register.simple_tag(takes_context=True)
+def runs_in_words(context: Context, runs: Sequence[Run]) -> SafeString:
+    """These runs by number, each a link where the reader may see it: "run 3 and run 4"."""
+    names = [_("run %(number)s") % {"number": run.pk} for run in runs]
+    if may(context["user"], "worlds"):
+        there = (reverse("console:run", args=[run.pk]) for run in runs)
+        names = [format_html('<a href="{}">{}</a>', url, name) for url, name in zip(there, names, strict=True)]
+    return format_html_join(format_html(" {} ", _("and")), "{}", ((name,) for name in names))
 
 
 @register.filter
@@ -83,7 +135,7 @@ def level_tone(level: str) -> str:
     return {"info": "active", "warning": "warn", "error": "bad"}.get(level, "")
 
 
-OFF_RECORD = "(off the record)"
+OFF_RECORD = gettext_lazy("(off the record)")
 """In the console, in place of words that are their person's alone to read."""
 
 
@@ -95,14 +147,14 @@ def off_record(turn: Turn) -> bool:
 @register.filter
 def replied(turn: Turn) -> str:
     """What the model said, or why it failed."""
-    return OFF_RECORD if off_record(turn) else turn.error or turn.text
+    return str(OFF_RECORD) if off_record(turn) else turn.error or turn.text
 
 
 @register.filter
 def said(turn: Turn) -> str:
     """What the reply answers: the last message of the request, as text."""
     if off_record(turn):
-        return OFF_RECORD
+        return str(OFF_RECORD)
     for message in reversed(turn.messages or []):
         if text := text_of(message):
             return text
@@ -113,7 +165,7 @@ def said(turn: Turn) -> str:
 def said_bare(turn: Turn) -> str:
     """What the reply answers, without what a client put around and after it."""
     if off_record(turn):
-        return OFF_RECORD
+        return str(OFF_RECORD)
     rules = clients.of(turn.client)
     for message in reversed(turn.messages or []):
         text = text_of(message)
@@ -180,21 +232,21 @@ def spaced(name: str) -> str:
 def beside_reward(reward_from: str) -> str:
     """Whose word a reward is, and whose outranks it."""
     source = precedence.of_reward(reward_from)
-    return source.beside if source else precedence.RULE
+    return _(source.beside if source else precedence.RULE)
 
 
 @register.filter
 def beside_hint(hint_from: str) -> str:
     """Whose word a hint is, and whose outranks it."""
     source = precedence.of_hint(hint_from)
-    return source.beside if source else precedence.RULE
+    return _(source.beside if source else precedence.RULE)
 
 
 @register.filter
 def reward_source(reward_from: str) -> str:
     """Who decided a reward, in words."""
     source = precedence.of_reward(reward_from)
-    return source.words if source else reward_from
+    return _(source.words) if source else reward_from
 
 
 @register.filter
@@ -225,15 +277,29 @@ def is_imported(sample: Sample) -> bool:
 def teaches(sample: Sample) -> str:
     """What a sample teaches, in words."""
     if sample.step is not None:
-        worth = "" if sample.advantage is None else f", worth {signed(round(sample.advantage, 2))}"
-        why = f", not learned: {sample.left_out}" if sample.left_out else ""
-        return f"step {sample.step + 1} of an attempt{worth}{why}"
+        return step_taught(sample)
     if is_imported(sample):
-        return "an example of a file"
-    liked = {1: "liked", 0: "", -1: "disliked"}[(sample.reward > 0) - (sample.reward < 0)]
+        return _("an example of a file")
+    hinted = sample.has_teacher
     if sample.rewards:
-        liked = "marked words"
-    return " and ".join(filter(None, (liked, "a hint" if sample.has_teacher else ""))) or "nothing"
+        return _("marked words and a hint") if hinted else _("marked words")
+    if sample.reward > 0:
+        return _("liked and a hint") if hinted else _("liked")
+    if sample.reward < 0:
+        return _("disliked and a hint") if hinted else _("disliked")
+    return _("a hint") if hinted else _("nothing")
+
+
+def step_taught(sample: Sample) -> str:
+    told = {"number": (sample.step or 0) + 1, "why": _(sample.left_out) if sample.left_out else ""}
+    if sample.advantage is None:
+        if sample.left_out:
+            return _("step %(number)s of an attempt, not learned: %(why)s") % told
+        return _("step %(number)s of an attempt") % told
+    told["worth"] = signed(round(sample.advantage, 2))
+    if sample.left_out:
+        return _("step %(number)s of an attempt, worth %(worth)s, not learned: %(why)s") % told
+    return _("step %(number)s of an attempt, worth %(worth)s") % told
 
 
 @register.filter
@@ -265,8 +331,8 @@ def is_moving(run: Run) -> bool:
 def answer_of(answer: str, question: str) -> str:
     """What one of a judge's answers says, in words for a table of probabilities."""
     if question == "hint":
-        return {"1": "asks for a change", "-1": "asks for none"}.get(answer, answer)
-    return {"1": "+1", "-1": "−1", "new": "another subject"}.get(answer, answer)
+        return {"1": _("asks for a change"), "-1": _("asks for none")}.get(answer, answer)
+    return {"1": "+1", "-1": "−1", "new": _("another subject")}.get(answer, answer)
 
 
 @register.simple_tag(takes_context=True)

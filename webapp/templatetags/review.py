@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import template
+from django.utils.translation import gettext, gettext_noop
 
 from chat.models import Turn
 from judge.hints import decisions
@@ -20,10 +21,25 @@ TONES = {
 }
 
 
+OF_ROWS = (
+    *(gettext_noop("system"), gettext_noop("assistant"), gettext_noop("developer")),
+    *(gettext_noop("ready"), gettext_noop("claimed"), gettext_noop("trained"), gettext_noop("stale")),
+    *(gettext_noop("candidate"), gettext_noop("passed"), gettext_noop("approved"), gettext_noop("live")),
+    *(gettext_noop("retired"), gettext_noop("rejected")),
+)
+"""What rows of chats, training and checkpoints hold that `translated` shows: roles and states."""
+
+
 @register.filter
 def hint_tone(status: str) -> str:
     """The tone of a hint's chip."""
     return TONES.get(Hint.Status(status), "")
+
+
+@register.filter
+def translated(words: str | None) -> str:
+    """A word that a row keeps in English, in the reader's language; as it is where no translation knows it."""
+    return gettext(words) if words else ""
 
 
 @register.filter

@@ -33,8 +33,9 @@ def term_of_page(context: Context) -> str:
 
 @register.inclusion_tag("_words.html", takes_context=True)
 def words(context: Context, *names: str) -> dict[str, Any]:
-    """The words that a part of a page uses, each with its "?"."""
-    return {"names": names, "request": context.get("request")}
+    """The words that a part of a page uses, each with its "?". Raises KeyError for one that the glossary lacks."""
+    called = [(name, glossary.terms()[name.lower()].called(name)) for name in names]
+    return {"names": called, "request": context.get("request")}
 
 
 def view_of(context: Context) -> str:
@@ -53,4 +54,4 @@ def explain(context: Context, name: str) -> dict[str, Any]:
     known: set[str] = set() if request is None else request.__dict__.setdefault("explained", set())
     is_first = term.slug not in known
     known.add(term.slug)
-    return {"term": term, "name": name, "is_first": is_first}
+    return {"term": term, "name": term.called(name), "is_first": is_first}

@@ -30,6 +30,8 @@ NAMES = frozenset({
     "id", "URL", "HTTP", "HTTPS", "SHA", "Ed25519", "TensorBoard", "bf16", "fp16", "FP8", "int4", "GPU", "CPU", "RAM",
 })  # fmt: skip
 """Proper names, formats and units."""
+PHRASES = re.compile(r"https?://\S+|Open WebUI|my-agent")
+"""Names of several words, and examples of what is typed."""
 
 
 class Bare(NamedTuple):
@@ -55,6 +57,8 @@ def without_translated(source: str) -> str:
                 within = ""
             elif name in {"verbatim", "comment"}:
                 within = f"end{name}"
+            elif token.contents == "block body_class":
+                within = "endblock"
         plain = token.token_type == TokenType.TEXT and not within
         raw = token.contents
         out.append(raw if plain else "\n" * raw.count("\n"))
@@ -70,7 +74,7 @@ class Reader(HTMLParser):
         self.found: list[tuple[int, str]] = []
 
     def note(self, words: str) -> None:
-        left = [word for word in LETTERS.findall(words) if word not in NAMES]
+        left = [word for word in LETTERS.findall(PHRASES.sub("", words)) if word not in NAMES]
         if left:
             self.found.append((self.getpos()[0], " ".join(words.split())))
 

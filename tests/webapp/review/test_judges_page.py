@@ -76,7 +76,7 @@ def test_a_judge_that_was_never_measured_says_so(console, who):
 
 def test_the_page_shows_the_rules_and_the_prompts(console, who):
     page = console.get(HERE).content.decode()
-    assert vote_floor.RULE.split(":")[0] in page
+    assert vote_floor.rule().split(":")[0] in page
     assert "exit code" in page
     assert "test verdict" in page
     assert "You are a careful judge" in page

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from checkpoints.models import Checkpoint
 from core.statistics import Interval
@@ -74,7 +75,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     every = [Played.read(row) for row in exam.agents]
     names = dict(get_user_model().objects.filter(pk__in=[one.person for one in every]).values_list("pk", "username"))
     worlds = [
-        _world(one, len(every), names.get(one.person, "a person who left"), is_own=one.person == user.pk)
+        _world(one, len(every), names.get(one.person, _("a person who left")), is_own=one.person == user.pk)
         for one in every
     ]
     return {"exam": exam, "checkpoint": checkpoint, "worlds": worlds}
@@ -91,13 +92,13 @@ def _world(played: Played, worlds: int, who: str, *, is_own: bool) -> World:
     found = agent_pairs.outcome(played.pairs, worlds)
     if found is None:
         return World(played, who, is_own, (), (), 0)
-    live, candidate = (f"{tokens:.0f}" if tokens is not None else "none solved" for tokens in found.tokens)
+    live, candidate = (f"{tokens:.0f}" if tokens is not None else _("none solved") for tokens in found.tokens)
     figures = [
-        _figure("Attempts solved", found.solved, ".0%"),
-        _figure("Attempts cut off", found.cut, ".0%"),
-        _figure("Replies without a valid call", found.invalid, ".0%"),
-        _figure("Replies an attempt", found.steps, ".1f"),
-        Figure("Tokens for each solved attempt", live, candidate, ""),
+        _figure(_("Attempts solved"), found.solved, ".0%"),
+        _figure(_("Attempts cut off"), found.cut, ".0%"),
+        _figure(_("Replies without a valid call"), found.invalid, ".0%"),
+        _figure(_("Replies an attempt"), found.steps, ".1f"),
+        Figure(_("Tokens for each solved attempt"), live, candidate, ""),
     ]
     tasks = [
         Task(task.name, task.pairs, task.live, task.candidate, played.groups.get(task.name, (None, None)))
@@ -113,4 +114,5 @@ def _figure(title: str, compared: Compared, form: str) -> Figure:
 def _say(interval: Interval, form: str) -> str:
     """ "45% (38% to 52%)", with a minus sign as pages have it."""
     mean, low, high = (format(value, form) for value in (interval.mean, interval.low, interval.high))
-    return f"{mean} ({low} to {high})".replace("-", "−")
+    said = _("%(mean)s (%(low)s to %(high)s)") % {"mean": mean, "low": low, "high": high}
+    return said.replace("-", "−")

@@ -10,14 +10,16 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
 from checkpoints import approvals, promotion
 from checkpoints.models import Checkpoint, Decision, Line
 from gpu_workers.errors import EngineUnavailable
 from training.provenance import discards
-from webapp.console.board import counted
 from webapp.console.doors import needs, numbered, person, said_aloud
 
 Deed = Callable[..., None]
@@ -32,21 +34,23 @@ def approve(request: HttpRequest, number: int) -> HttpResponse:
 
     def go_live() -> Checkpoint | None:
         if not approvals.approve(candidate, by=by, reason=reason):
-            messages.success(request, "Yours is the first yes of two: another person says the second.", "good")
+            messages.success(request, _("Yours is the first yes of two: another person says the second."), "good")
             return None
         try:
             return async_to_sync(promotion.promote)(candidate, by=by)
         except EngineUnavailable as away:
-            messages.warning(request, f"Approved; it goes live once the engine is back. {away}", extra_tags="warn")
+            said = f"{_('Approved; it goes live once the engine is back.')} {away}"
+            messages.warning(request, said, extra_tags="warn")
             return None
 
     if live := said_aloud(request, go_live):
-        messages.success(request, f"{live} is live: it writes every new reply.", extra_tags="good")
+        said = _("%(checkpoint)s is live: it writes every new reply.") % {"checkpoint": live}
+        messages.success(request, said, extra_tags="good")
     return redirect("console:checkpoint", number=number)
 
 
-def decided(deed: Deed, sentence: str) -> Callable[..., HttpResponse]:
-    """A view for one deed that takes a reason."""
+def decided(deed: Deed, sentence: str | Promise) -> Callable[..., HttpResponse]:
+    """A view for one deed that takes a reason; the sentence says what came of `%(checkpoint)s`."""
 
     @needs("checkpoints")
     @require_POST
@@ -58,7 +62,7 @@ def decided(deed: Deed, sentence: str) -> Callable[..., HttpResponse]:
             return True
 
         if said_aloud(request, act):
-            messages.success(request, sentence.format(checkpoint), extra_tags="good")
+            messages.success(request, str(sentence) % {"checkpoint": checkpoint}, extra_tags="good")
         return redirect("console:checkpoint", number=number)
 
     return view
@@ -87,10 +91,14 @@ def roll_back(request: HttpRequest) -> HttpResponse:
         ),
     )
     if live:
-        said = f"{live} is live again: it writes the next reply. That took {time.monotonic() - began:.1f} s."
+        said = _("%(checkpoint)s is live again: it writes the next reply. That took %(seconds)s s.") % {
+            "checkpoint": live,
+            "seconds": f"{time.monotonic() - began:.1f}",
+        }
         put_away = Decision.objects.filter(verb=Decision.Verb.SET_ASIDE, checkpoint=seen).first() if seen else None
         if put_away and "set_aside" in request.POST:
-            said += f" Of what {seen} served was set aside: {put_away.reason}"
+            aside = _("Of what %(checkpoint)s served was set aside: %(what)s")
+            said += " " + aside % {"checkpoint": seen, "what": put_away.reason}
         messages.success(request, said, extra_tags="good")
     back = request.POST.get("back", "")
     return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "console:board")
@@ -102,7 +110,10 @@ def set_aside(request: HttpRequest, number: int) -> HttpResponse:
     """Have nothing learn from what this checkpoint served."""
     served = get_object_or_404(Checkpoint, number=number)
     count = discards.set_aside(served, by=person(request), reason=request.POST.get("reason", "").strip())
-    messages.success(request, f"{counted(count, 'sample')} set aside: no run learns from them.", extra_tags="good")
+    said = ngettext(
+        "%(n)s sample set aside: no run learns from them.", "%(n)s samples set aside: no run learns from them.", count
+    )
+    messages.success(request, said % {"n": count}, extra_tags="good")
     return redirect("console:checkpoint", number=number)
 
 
@@ -111,17 +122,17 @@ urls = [
     path("checkpoints/<row:number>/approve/", approve, name="approve"),
     path(
         "checkpoints/<row:number>/reject/",
-        decided(approvals.reject, "{} is rejected: it will not answer."),
+        decided(approvals.reject, gettext_lazy("%(checkpoint)s is rejected: it will not answer.")),
         name="reject",
     ),
     path(
         "checkpoints/<row:number>/hold/",
-        decided(approvals.hold, "{} is on hold: it cannot be approved until it is released."),
+        decided(approvals.hold, gettext_lazy("%(checkpoint)s is on hold: it cannot be approved until it is released.")),
         name="hold",
     ),
     path(
         "checkpoints/<row:number>/release/",
-        decided(approvals.release, "{} waits for a yes again."),
+        decided(approvals.release, gettext_lazy("%(checkpoint)s waits for a yes again.")),
         name="release",
     ),
     path("checkpoints/<row:number>/set-aside/", set_aside, name="set_aside"),

@@ -6,11 +6,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import Checkpoint, Cleaning, Taint
 from training.provenance import cleaning
-from webapp.console.board import counted
 from webapp.console.checkpoints.tainted import stand, tainted
 from webapp.console.doors import needs, numbered, person, said_aloud
 
@@ -50,8 +51,13 @@ def begin(request: HttpRequest, target: Checkpoint) -> HttpResponse:
     """One click, from wherever it comes."""
     begun = said_aloud(request, lambda: cleaning.start(target, by=person(request)))
     if begun is not None:
-        steps, without = counted(len(begun.steps), "run"), counted(begun.removed, "sample")
-        said = f"{target} is learned again from {begun.ancestor} on: {steps}, without {without}."
+        steps, removed = len(begun.steps), begun.removed
+        said = _("%(checkpoint)s is learned again from %(ancestor)s on: %(steps)s, without %(samples)s.") % {
+            "checkpoint": target,
+            "ancestor": begun.ancestor,
+            "steps": ngettext("%(n)s run", "%(n)s runs", steps) % {"n": steps},
+            "samples": ngettext("%(n)s sample", "%(n)s samples", removed) % {"n": removed},
+        }
         messages.success(request, said, extra_tags="good")
     return redirect("console:cleanings")
 

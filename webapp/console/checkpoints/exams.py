@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from chat.models import Turn
 from checkpoints.models import Checkpoint
@@ -233,7 +234,8 @@ def moved(rows: Sequence[general_pack.Row]) -> list[Asked]:
     for row in falling[:SHOWN]:
         item = known.get(row.mark)
         said = item.wrong[row.candidate.wrong.index(max(row.candidate.wrong))] if item and item.wrong else ""
-        prompt, right = (item.prompt, item.right) if item else (f"{row.item}, which the pack has no more", "")
+        gone = _("%(item)s, which the pack has no more") % {"item": row.item}
+        prompt, right = (item.prompt, item.right) if item else (gone, "")
         found.append(Asked(row.item, prompt, right, said, row.change, row.is_lost))
     return found
 
@@ -254,7 +256,7 @@ def people(found: personal_part.Outcome) -> list[Standing]:
         return []
     names = dict(get_user_model().objects.filter(pk__in=found.people).values_list("pk", "username"))
     each = sorted(found.people.items(), key=lambda item: item[1].mean)
-    whose = [("everybody", found.all), *((names.get(person, "a person who left"), one) for person, one in each)]
+    whose = [(_("everybody"), found.all), *((names.get(person, _("a person who left")), one) for person, one in each)]
     return [
         Standing(who, one, found.is_known(one), found.is_worse(one), max(0, personal_part.ENOUGH - one.number))
         for who, one in whose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -9,6 +10,9 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import Checkpoint
@@ -22,11 +26,21 @@ WIDTH = 1000
 """Of a bar, in its own units: it grows with the page."""
 
 
+STRETCHES: Mapping[str, Promise] = {
+    "stays": gettext_lazy("checkpoints that stay"),
+    "goes": gettext_lazy("checkpoints that go next"),
+    "other": gettext_lazy("everything else on it"),
+    "free": gettext_lazy("free"),
+}
+
+
 @dataclass(frozen=True)
 class Stretch:
     """A part of the disk's bar."""
 
     name: str
+    said: str
+    """Its name in words."""
     bytes: int
     x: float
     width: float
@@ -62,7 +76,7 @@ def stretches(disk: retention.Disk) -> list[Stretch]:
     whole, x, found = sum(share for _, share in shares) or 1, 0.0, []
     for name, share in shares:
         width = WIDTH * share / whole
-        found.append(Stretch(name, share, round(x, 2), round(width, 2)))
+        found.append(Stretch(name, str(STRETCHES[name]), share, round(x, 2), round(width, 2)))
         x += width
     return found
 
@@ -70,11 +84,14 @@ def stretches(disk: retention.Disk) -> list[Stretch]:
 def rules() -> list[str]:
     """What is kept, as this installation is set."""
     return [
-        "What is live, what waits for a decision, what is on trial, and what the engine keeps warm for the way back.",
-        "What is pinned, what a line began with, what a key asks for, and what a run or a cleaning goes on from.",
-        f"The last {settings.RETAIN_LAST} retired ones of each line (RETAIN_LAST).",
-        f"Whatever retired less than {settings.RETAIN_DAYS} days ago (RETAIN_DAYS); rejected ones for "
-        f"{min(settings.RETAIN_DAYS, retention.REJECTED_DAYS)} days.",
+        _(
+            "What is live, what waits for a decision, what is on trial, and what the engine keeps warm for the way "
+            "back."
+        ),
+        _("What is pinned, what a line began with, what a key asks for, and what a run or a cleaning goes on from."),
+        _("The last %(number)s retired ones of each line (RETAIN_LAST).") % {"number": settings.RETAIN_LAST},
+        _("Whatever retired less than %(days)s days ago (RETAIN_DAYS); rejected ones for %(rejected)s days.")
+        % {"days": settings.RETAIN_DAYS, "rejected": min(settings.RETAIN_DAYS, retention.REJECTED_DAYS)},
     ]
 
 
@@ -99,10 +116,11 @@ def let_go(request: HttpRequest) -> HttpResponse:
     by = person(request)
     freed = [done for one in retention.plan() if one.goes and (done := retention.let_go(one.checkpoint, by=by))]
     if freed:
-        said = f"{len(freed)} deleted, {retention.size(sum(freed))} freed."
+        said = ngettext("%(n)s deleted, %(size)s freed.", "%(n)s deleted, %(size)s freed.", len(freed))
+        said %= {"n": len(freed), "size": retention.size(sum(freed))}
         messages.success(request, said, extra_tags="good")
     else:
-        messages.info(request, "Something holds every one of them: nothing was removed.")
+        messages.info(request, _("Something holds every one of them: nothing was removed."))
     return redirect("console:storage")
 
 

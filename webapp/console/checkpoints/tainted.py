@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from checkpoints.models import Checkpoint, Cleaning, Taint
 from gate.models import Examination
@@ -60,7 +61,9 @@ def stand(row: Cleaning) -> Stand:
     exams = {exam.checkpoint_id: exam for exam in Examination.objects.filter(checkpoint__in=both)}
     warning = ""
     if row.result is not None and taints.of(row.result) is not None:
-        warning = f"{row.result} learned something that was taken back since: learn it again once more."
+        warning = _("%(checkpoint)s learned something that was taken back since: learn it again once more.") % {
+            "checkpoint": row.result
+        }
     shown = [exams[pk] for pk in both if pk in exams] if row.result_id is not None else []
     return Stand(row, cleaning.steps(row), shown, warning)
 

@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from checkpoints import trials
@@ -23,14 +24,15 @@ def start(request: HttpRequest, number: int) -> HttpResponse:
     checkpoint = get_object_or_404(Checkpoint, number=number)
     asked = request.POST.get("share", "").strip()
     if not (asked.isascii() and asked.isdecimal() and len(asked) < 4):
-        messages.error(request, "Say with how many per cent of the sessions: 0 is reviewers only.", extra_tags="bad")
+        said = _("Say with how many per cent of the sessions: 0 is reviewers only.")
+        messages.error(request, said, extra_tags="bad")
         return redirect("console:checkpoint", number=number)
     by, reason = person(request), request.POST.get("reason", "").strip()
     begin = async_to_sync(trials.start)
     if trial := said_aloud(request, lambda: begin(checkpoint, share=int(asked), by=by, reason=reason)):
-        messages.success(
-            request, f"{checkpoint} is being tried: {trials.extent(trial)}, from the next reply on.", extra_tags="good"
-        )
+        told = _("%(checkpoint)s is being tried: %(extent)s, from the next reply on.")
+        told %= {"checkpoint": checkpoint, "extent": trials.extent(trial)}
+        messages.success(request, told, extra_tags="good")
     return redirect("console:checkpoint", number=number)
 
 
@@ -45,7 +47,8 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
     outcome = said if not trial.share and said in SAID else Trial.Outcome.STOPPED
     reason, evidence = request.POST.get("reason", "").strip(), arms.standing(trial).evidence
     if trials.end(trial, outcome=outcome, by=person(request), reason=reason, evidence=evidence):
-        messages.success(request, f"The trial has ended: {trial.against} writes every new reply.", extra_tags="good")
+        told = _("The trial has ended: %(checkpoint)s writes every new reply.") % {"checkpoint": trial.against}
+        messages.success(request, told, extra_tags="good")
     return redirect("console:checkpoint", number=number)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
 
 from checkpoints import line_policies, trials
 from checkpoints.line_policies import PolicyInvalid
@@ -36,7 +37,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
         "sides": [now.candidate, now.live] if now is not None else [],
         "sentence": arms.verdict(now) if now is not None else "",
         "chart": shares.trial(now) if now is not None else None,
-        "outcomes": [(one.value, one.label) for one in SAID],
+        "outcomes": [(one.value, _(one.value)) for one in SAID],
         "guard": found,
         "may": checkpoint.status in trials.TRIED and mine is None,
         "why_not": trials.why_not(checkpoint, USUAL),

@@ -8,6 +8,8 @@ from django.contrib import messages
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import Line
@@ -21,6 +23,12 @@ from webapp.console.doors import needs, person, said_aloud
 
 LISTED = 20
 """Datasets that the page lists, the newest."""
+
+CHIPS = (
+    pgettext_lazy("an export", "queued"), pgettext_lazy("an export", "writing"), pgettext_lazy("an export", "ready"),
+    pgettext_lazy("an export", "failed"), pgettext_lazy("an export", "cancelled"), pgettext_lazy("an export", "gone"),
+)  # fmt: skip
+"""How an export may stand, as its chip says it."""
 
 
 @needs("training")
@@ -37,7 +45,7 @@ def datasets(request: HttpRequest) -> HttpResponse:
         context["fault"], status = str(failure), failure.status
     context |= {
         "kinds": [*columns.KINDS.items()],
-        "states": [*STATES.items()],
+        "states": [(value, _(words)) for value, words in STATES.items()],
         "lines": Line.objects.filter(retired_at=None),
         "has_parquet": files.has_parquet(),
         "kept_days": exports.KEPT.days,
@@ -61,7 +69,7 @@ def export(request: HttpRequest) -> HttpResponse:
     by = person(request)
     asked = said_aloud(request, lambda: exporting.ask(Filters.read(request.POST), by=by))
     if asked is not None:
-        messages.success(request, "The dataset is being written. Its files appear below.", extra_tags="good")
+        messages.success(request, _("The dataset is being written. Its files appear below."), extra_tags="good")
     return redirect("console:datasets")
 
 

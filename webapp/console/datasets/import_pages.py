@@ -8,6 +8,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import Line
@@ -23,6 +25,13 @@ LISTED = 20
 REFUSALS = 50
 """Refused examples that a page names by their place."""
 
+CHIPS = (
+    pgettext_lazy("an import", "reading"), pgettext_lazy("an import", "read"), pgettext_lazy("an import", "taking"),
+    pgettext_lazy("an import", "taken"), pgettext_lazy("an import", "undone"), pgettext_lazy("an import", "discarded"),
+    pgettext_lazy("an import", "failed"),
+)  # fmt: skip
+"""How an import may stand, as its chip says it."""
+
 
 def brought() -> dict[str, Any]:
     """What the Datasets page shows of imports."""
@@ -37,7 +46,7 @@ def bring(request: HttpRequest) -> HttpResponse:
     sent, by = request.FILES.get("file"), person(request)
     line = get_object_or_404(Line, name=request.POST.get("line", ""))
     if sent is None:
-        messages.error(request, "Choose a file first.", extra_tags="bad")
+        messages.error(request, _("Choose a file first."), extra_tags="bad")
         return redirect("console:datasets")
     name = sent.name or ""
     found = said_aloud(request, lambda: importing.receive(sent, name, by=by, line=line))
@@ -77,12 +86,13 @@ def decide(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
             said_aloud(request, lambda: importing.agree(found, by=by, consents="consents" in sent, **clean))
         elif verb == "discard":
             importing.discard(found)
-            messages.success(request, f"{found.name} was put away; nothing was learned from it.", extra_tags="good")
+            said = _("%(file)s was put away; nothing was learned from it.") % {"file": found.name}
+            messages.success(request, said, extra_tags="good")
             return redirect("console:datasets")
         else:
             importing.undo(found)
     except IllegalMove:
-        messages.error(request, "It has moved on meanwhile: look at it again.", extra_tags="bad")
+        messages.error(request, _("It has moved on meanwhile: look at it again."), extra_tags="bad")
     return redirect("console:dataset_import", pk=pk)
 
 

@@ -10,6 +10,7 @@ from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chat.models import Turn
@@ -67,7 +68,7 @@ def index(request: HttpRequest) -> HttpResponse:
         first, second = (numbered(chosen[name]) for name in ("first", "second"))
         try:
             if first is None or second is None:
-                raise comparing.ComparisonRefused("Choose two checkpoints.")
+                raise comparing.ComparisonRefused(_("Choose two checkpoints."))
             made = comparing.ask(first, second, prompts.splitlines(), by=person(request))
             return redirect("console:comparison", pk=made.pk)
         except TalkbackError as failure:
@@ -190,19 +191,24 @@ def verdict(shown: Comparison, tally: comparing.Tally) -> str:
     sides = {"first": shown.first, "second": shown.second}
     told = tally.first + tally.second
     if not told:
-        same = " All who looked saw no difference." if tally.same else ""
-        return f"No preference yet.{same} Seven choices for the same one would tell."
+        same = [_("All who looked saw no difference.")] if tally.same else []
+        return " ".join([_("No preference yet."), *same, _("Seven choices for the same one would tell.")])
+    numbers: dict[str, Any] = {"choices": max(tally.first, tally.second), "all": told}
     if tally.is_known:
         best = sides[tally.ahead]
-        return f"People prefer {best}: {max(tally.first, tally.second)} of {told} choices, more than chance would give."
-    ahead = (
-        f"{sides[tally.ahead]} is ahead with {max(tally.first, tally.second)} of {told}"
-        if tally.ahead
-        else (f"They are level, {tally.first} to {tally.second}")
-    )
+        said = _("People prefer %(checkpoint)s: %(choices)s of %(all)s choices, more than chance would give.")
+        return said % (numbers | {"checkpoint": best})
+    if tally.ahead:
+        ahead = _("%(checkpoint)s is ahead with %(choices)s of %(all)s.") % (
+            numbers | {"checkpoint": sides[tally.ahead]}
+        )
+    else:
+        ahead = _("They are level, %(first)s to %(second)s.") % {"first": tally.first, "second": tally.second}
     if tally.needed is None:
-        return f"{ahead}. No realistic number of choices could tell them apart like this."
-    return f"{ahead}. About {tally.needed} more, chosen likewise, would tell; until then it may be chance."
+        then = _("No realistic number of choices could tell them apart like this.")
+    else:
+        then = _("About %(n)s more, chosen likewise, would tell; until then it may be chance.") % {"n": tally.needed}
+    return f"{ahead} {then}"
 
 
 def bars(distances: list[dict[str, Any]]) -> list[Bar]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import reduce
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -21,14 +21,18 @@ from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from core.errors import TalkbackError
 from judge.annotators import claims, readings
 from judge.hints import decisions, reviews, undoing
 from judge.models import Claim, Hint, Ruling
-from webapp.console.board import counted
 from webapp.console.doors import needs, person
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 Parts = dict[str, Any]
 Row = TypeVar("Row", bound=Model)
@@ -38,14 +42,14 @@ PAGE = 40
 """Rows that are shown at once; the next ones come when the list is read to its end."""
 
 DONE = {
-    Ruling.Verb.ACCEPT: "Accepted",
-    Ruling.Verb.EDIT: "Accepted in your words",
-    Ruling.Verb.MERGE: "Merged",
-    Ruling.Verb.REJECT: "Rejected",
-    Ruling.Verb.NEVER_LEARN: "Never learned from",
-    Ruling.Verb.OVERTURN: "Overturned",
-    Ruling.Verb.UNDO: "Taken back",
-    Ruling.Verb.POLICY: "Changed",
+    Ruling.Verb.ACCEPT: gettext_lazy("Accepted"),
+    Ruling.Verb.EDIT: gettext_lazy("Accepted in your words"),
+    Ruling.Verb.MERGE: gettext_lazy("Merged"),
+    Ruling.Verb.REJECT: gettext_lazy("Rejected"),
+    Ruling.Verb.NEVER_LEARN: gettext_lazy("Never learned from"),
+    Ruling.Verb.OVERTURN: gettext_lazy("Overturned"),
+    Ruling.Verb.UNDO: gettext_lazy("Taken back"),
+    Ruling.Verb.POLICY: gettext_lazy("Changed"),
 }
 
 
@@ -64,16 +68,15 @@ class Queue(Generic[Row]):
     """Names its addresses and its elements on the page."""
     TEMPLATE: ClassVar[str]
     """Shows the row at hand."""
-    NOUN: ClassVar[str]
-    SEARCHES: ClassVar[str]
-    GONE: ClassVar[str]
+    SEARCHES: ClassVar[StrOrPromise]
+    GONE: ClassVar[StrOrPromise]
     MODEL: ClassVar[type[Model]]
     TAB: ClassVar[str]
     """The filter of which a tab is always chosen."""
     CHOICES: ClassVar[Mapping[str, Collection[str]]]
     """What a filter may be, besides its default; those not named here are free text."""
     VERBS: ClassVar[Mapping[str, Verb]]
-    MANY: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    MANY: ClassVar[tuple[tuple[str, str, StrOrPromise], ...]] = ()
     """What can be done with several at once: (verb, key, words)."""
 
     person: str = ""
@@ -155,7 +158,7 @@ class Queue(Generic[Row]):
     def url(self) -> str:
         return reverse(f"console:{self.KIND}s")
 
-    def tabbed(self, tab: str, said: str, count: int) -> tuple[str, int, str, bool]:
+    def tabbed(self, tab: str, said: StrOrPromise, count: int) -> tuple[StrOrPromise, int, str, bool]:
         """One tab: (words, rows, query, chosen)."""
         return said, count, replace(self, **{self.TAB: tab}).query, getattr(self, self.TAB) == tab
 
@@ -181,7 +184,7 @@ class Queue(Generic[Row]):
         """A page of the list from a place on, and the place where the next begins. A place that cannot be read is the
         beginning."""
         rows = self.rows()
-        moment, _, pk = after.partition("~")
+        moment, _sign, pk = after.partition("~")
         with suppress(ValueError):
             if moment and (key := self.key(pk)):
                 rows = rows.filter(self.beyond(datetime.fromisoformat(moment), key))
@@ -271,10 +274,10 @@ def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
     if about and (at is None or at in about):
         following = queue.neighbour(at or about[-1], besides=[*seen, *taken(of, by)])
     try:
-        if verb not in [verb for verb, _, _ in of.MANY]:
-            raise Unsaid("Say what is to be done with them: accept, reject, or never learn from them.")
+        if verb not in [one[0] for one in of.MANY]:
+            raise Unsaid(_("Say what is to be done with them: accept, reject, or never learn from them."))
         if not about:
-            raise Unsaid("Select hints first: x on the keyboard, or the boxes before them.")
+            raise Unsaid(_("Select hints first: x on the keyboard, or the boxes before them."))
         why = words(request.POST, "reason", 500)
         claims.check(of.KIND, [one.pk for one in about], by)
         rulings, failures = reviews.bulk(verb, about, by=by, reason=why, seen=seen)
@@ -282,7 +285,10 @@ def decide_many(request: HttpRequest, of: Kind) -> HttpResponse:
         return refused(request, queue, at.pk if at else None, failure)
     claims.release(of.KIND, [one.pk for one in about])
     readings.note(rulings, by)
-    told = [f"{DONE[Ruling.Verb(rulings[0].verb)]}: {counted(len(rulings), of.KIND)}."] if rulings else []
+    told = []
+    if rulings:
+        said = ngettext("%(done)s: %(n)s hint.", "%(done)s: %(n)s hints.", len(rulings))
+        told = [said % {"done": DONE[Ruling.Verb(rulings[0].verb)], "n": len(rulings)}]
     return done(
         request, queue, rulings, " ".join([*told, *failures[:3]]), following, is_many=True, fails=bool(failures)
     )
@@ -297,12 +303,12 @@ def undo(request: HttpRequest, of: Kind, pk: int | None = None) -> HttpResponse:
     at = of.key(request.POST.get("at", ""))
     try:
         if ruling is None:
-            raise Unsaid("There is nothing of yours to take back.")
+            raise Unsaid(_("There is nothing of yours to take back."))
         undoing.undo(ruling, by=by)
         readings.forget(ruling)
     except TalkbackError as failure:
         return refused(request, queue, at, failure)
-    again, sentence = queue.row_of(ruling), f"Taken back: {sentence_of(ruling)}"
+    again, sentence = queue.row_of(ruling), _("Taken back: %(what)s") % {"what": sentence_of(ruling)}
     if not is_fragment(request):
         messages.success(request, sentence, extra_tags="good")
         return redirect(queue.address(again))
@@ -418,7 +424,7 @@ def refused(request: HttpRequest, queue: Queue[Any], pk: Any, failure: TalkbackE
 def gone(request: HttpRequest, queue: Queue[Any], pk: Any) -> HttpResponse:
     """The row was deleted with its conversation while it was on the desk."""
     if not is_fragment(request):
-        messages.error(request, queue.GONE, extra_tags="bad")
+        messages.error(request, str(queue.GONE), extra_tags="bad")
         return redirect(queue.address())
     return fragment(request, queue, None, changed=[pk], fault=queue.GONE, status=404)
 
@@ -433,7 +439,9 @@ def sentence_of(ruling: Ruling) -> str:
     """What was done, shortly, for the person who did it."""
     if "overruling" in ruling.after:
         then = ruling.after["overruling"]
-        return f"The reward is {signed(then['reward'])} by a reviewer’s word." if then else "The overturned reward."
+        if not then:
+            return _("The overturned reward.")
+        return _("The reward is %(reward)s by a reviewer’s word.") % {"reward": signed(then["reward"])}
     done = DONE[Ruling.Verb(ruling.verb)]
     text = " ".join(ruling.hint.text.split()) if ruling.hint else ""
     return f"{done}: “{text if len(text) <= 70 else text[:69] + '…'}”" if text else f"{done}."
@@ -445,7 +453,7 @@ def signed(reward: int | None) -> str:
     >>> signed(1), signed(0), signed(-1), signed(None)
     ('+1', '0', '−1', 'none')
     """
-    return "none" if reward is None else f"{reward:+d}".replace("-", "−") if reward else "0"
+    return _("none") if reward is None else f"{reward:+d}".replace("-", "−") if reward else "0"
 
 
 def words(sent: QueryDict, name: str, most: int) -> str:

@@ -11,6 +11,8 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
 from django.views.decorators.http import require_POST
 from rapidfuzz import fuzz
 
@@ -34,20 +36,26 @@ LOOKED_THROUGH = 200
 TARGETS = 8
 """Hints to merge into that are offered at once; others are found by searching."""
 
-ALL = "all"
+ALL = gettext_noop("all")
 
-REASONS = ("not asked for", "wrong", "nothing new", "only this once", "not trusted")
-"""Why hints are rejected, mostly: one key each."""
+REASONS = (
+    gettext_noop("not asked for"),
+    gettext_noop("wrong"),
+    gettext_noop("nothing new"),
+    gettext_noop("only this once"),
+    gettext_noop("not trusted"),
+)
+"""Why hints are rejected, mostly: one key each. Rows keep them in English."""
 
 SOURCES = {
-    Hint.Source.PERSON: "a correction that a person wrote",
-    Hint.Source.SAID: "the person’s next message, in its own words",
-    Hint.Source.USER: "the person’s next message, as judges read it",
-    Hint.Source.ENVIRONMENT: "what the environment answered",
-    Hint.Source.TEST: "what a test said",
-    Hint.Source.TOOL: "what a tool wrote",
-    Hint.Source.FILE: "the text of a file",
-    Hint.Source.WEB: "text from the web",
+    Hint.Source.PERSON: gettext_noop("a correction that a person wrote"),
+    Hint.Source.SAID: gettext_noop("the person’s next message, in its own words"),
+    Hint.Source.USER: gettext_noop("the person’s next message, as judges read it"),
+    Hint.Source.ENVIRONMENT: gettext_noop("what the environment answered"),
+    Hint.Source.TEST: gettext_noop("what a test said"),
+    Hint.Source.TOOL: gettext_noop("what a tool wrote"),
+    Hint.Source.FILE: gettext_noop("the text of a file"),
+    Hint.Source.WEB: gettext_noop("text from the web"),
 }
 """Where a hint's words come from, for people; the least trusted comes last."""
 
@@ -69,14 +77,14 @@ ON_RECORD = Q(turn__learns=True, turn__session__learns=True, turn__line=Turn.Lin
 def edit(hint: Hint, request: HttpRequest) -> Ruling:
     text = words(request.POST, "text", 8000).replace("\r\n", "\n")
     if not text:
-        raise Unsaid("A hint needs words: write what the reply should do, or reject the hint.")
+        raise Unsaid(_("A hint needs words: write what the reply should do, or reject the hint."))
     return reviews.edit(hint, text, **said(request))
 
 
 def merge(hint: Hint, request: HttpRequest) -> Ruling:
     into = Hint.objects.filter(pk=Hints.key(request.POST.get("into", ""))).first()
     if into is None:
-        raise Unsaid("Choose the hint that says the same.")
+        raise Unsaid(_("Choose the hint that says the same."))
     return reviews.merge(hint, into, **said(request))
 
 
@@ -88,10 +96,10 @@ def never_learn(hint: Hint, request: HttpRequest) -> Ruling:
 class Hints(Queue[Hint]):
     """Hints in one state or in all: of those that wait, what has waited longest comes first."""
 
-    KIND = NOUN = "hint"
+    KIND = "hint"
     TEMPLATE = "review/_hint.html"
-    SEARCHES = "Search hints and replies"
-    GONE = "This hint is gone: its conversation was deleted meanwhile."
+    SEARCHES = gettext_lazy("Search hints and replies")
+    GONE = gettext_lazy("This hint is gone: its conversation was deleted meanwhile.")
     MODEL = Hint
     TAB = "status"
     CHOICES = {"status": (ALL, *Hint.Status.values), "source": Hint.Source.values}
@@ -102,7 +110,11 @@ class Hints(Queue[Hint]):
         "reject": lambda hint, request: reviews.reject(hint, **said(request)),
         "never": never_learn,
     }
-    MANY = (("accept", "a", "Accept"), ("reject", "r", "Reject"), ("never learn", "n", "Never learn"))
+    MANY = (
+        ("accept", "a", gettext_lazy("Accept")),
+        ("reject", "r", gettext_lazy("Reject")),
+        ("never learn", "n", gettext_lazy("Never learn")),
+    )
 
     status: str = Hint.Status.WAITING.value
     """A status, or `all`."""
@@ -147,14 +159,14 @@ class Hints(Queue[Hint]):
                 by_source[source] += count
             if self.source in ("", source):
                 by_person[name] += count
-        sources = [(one, f"{one} ({by_source[one]})") for one in Hint.Source.values if by_source[one]]
+        sources = [(one, f"{_(one)} ({by_source[one]})") for one in Hint.Source.values if by_source[one]]
         people = [(name, f"{name} ({count})") for name, count in sorted(by_person.items())]
-        tabs = [self.tabbed(status, status, by_status.get(status, 0)) for status in Hint.Status.values]
+        tabs = [self.tabbed(status, _(status), by_status.get(status, 0)) for status in Hint.Status.values]
         return {
-            "tabs": [*tabs, self.tabbed(ALL, ALL, narrow.count())],
+            "tabs": [*tabs, self.tabbed(ALL, _(ALL), narrow.count())],
             "selects": [
-                self.select("source", "From which source", "from any source", sources),
-                self.select("person", "Of whom", "of any person", people),
+                self.select("source", _("From which source"), _("from any source"), sources),
+                self.select("person", _("Of whom"), _("of any person"), people),
             ],
         }
 
@@ -167,7 +179,7 @@ class Hints(Queue[Hint]):
             "hint": row,
             "turn": turn,
             "judgement": judgement,
-            "source_in_words": SOURCES[Hint.Source(row.source)],
+            "source_in_words": _(SOURCES[Hint.Source(row.source)]),
             "tokens": tokens,
             "heat_sentence": heat.sentence(tokens) if tokens else "",
             "before": before,
@@ -214,7 +226,10 @@ def set_acceptance(request: HttpRequest) -> HttpResponse:
             return render(request, "review/_acceptance.html", panel, status=failure.status)
         messages.error(request, str(failure), extra_tags="bad")
         return redirect(queue.address())
-    told = f"Saved, for {', '.join(changed)}. It holds for hints that come from now on." if changed else "As it was."
+    told = _("As it was.")
+    if changed:
+        sources = ", ".join(_(source) for source in changed)
+        told = _("Saved, for %(sources)s. It holds for hints that come from now on.") % {"sources": sources}
     if desk.is_fragment(request):
         return render(request, "review/_acceptance.html", {**policies(), "queue": queue, "saved": told})
     messages.success(request, told, extra_tags="good")
@@ -243,16 +258,20 @@ def consequence(hint: Hint, seen: Evidence) -> str:
     recipe = line_recipes.recipe_of(line)
     waits = batches.filling(recipe, line).full_sentence
     if reason := sample_rows.unfit(hint.turn, seen, recipe):
-        return f"Accepting keeps the hint, and teaches nothing by this turn: {reason}."
+        return _("Accepting keeps the hint, and teaches nothing by this turn: %(why)s.") % {"why": _(reason)}
     if not recipe.w_opd:
-        return "Accepting keeps the hint. The recipe does not learn from hints just now (w_opd is 0)."
+        return _("Accepting keeps the hint. The recipe does not learn from hints just now (w_opd is 0).")
     if hint.status == Hint.Status.MERGED:
-        return f"This turn learns with the words of the hint that it was merged into, once that is accepted. {waits}"
+        told = _("This turn learns with the words of the hint that it was merged into, once that is accepted.")
+        return f"{told} {waits}"
     if hint.is_accepted:
         sample = getattr(getattr(hint.turn, "judgement", None), "sample", None)
-        became = f"its lesson is {sample.status}" if sample else "the turn is judged anew with it"
-        return f"It teaches this turn: {became}. {waits}"
-    return f"Accepting teaches this turn: the reply is learned as the hint would have it. {waits}"
+        if sample:
+            told = _("It teaches this turn: its lesson is %(status)s.") % {"status": _(sample.status)}
+        else:
+            told = _("It teaches this turn: the turn is judged anew with it.")
+        return f"{told} {waits}"
+    return f"{_('Accepting teaches this turn: the reply is learned as the hint would have it.')} {waits}"
 
 
 def candidates(hint: Hint, search: str) -> Parts:
@@ -284,7 +303,7 @@ def policies(typed: Any = None) -> Parts:
     for source, name in SOURCES.items():
         above = rows[source].above if source in rows else acceptance.DEFAULTS.get(source)
         field = "" if above is None else f"{100 * above:g}"
-        told.append((source, name, typed.get(source, field) if typed else field, rows.get(source)))
+        told.append((source, _(name), typed.get(source, field) if typed else field, rows.get(source)))
     return {"policies": told}
 
 
@@ -298,5 +317,6 @@ def threshold_of(request: HttpRequest, source: str) -> float | None:
     except ValueError:
         percent = -1
     if not 0 <= percent <= 100:
-        raise Unsaid(f"{source}: “{typed[:20]}” is no share of votes. Write 0 to 100, or leave it empty to wait.")
+        told = _("%(source)s: “%(typed)s” is no share of votes. Write 0 to 100, or leave it empty to wait.")
+        raise Unsaid(told % {"source": _(source), "typed": typed[:20]})
     return percent / 100

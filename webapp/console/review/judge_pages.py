@@ -15,6 +15,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
@@ -62,8 +64,13 @@ class Measured:
     thumbs: Sequence[Reading] = field(repr=False)
 
     @property
-    def yardsticks(self) -> list[tuple[str, Agreement]]:
-        return [("people’s thumbs", agreement(self.thumbs)), ("gold follow-ups", agreement(self.gold))]
+    def yardsticks(self) -> list[tuple[str, Agreement, str]]:
+        """(what it is measured against, how well it agrees, what to do where nothing was measured)."""
+        thumbs_lack = _("No turn that it voted on was decided by a thumb yet.")
+        return [
+            (_("people’s thumbs"), agreement(self.thumbs), thumbs_lack),
+            (_("gold follow-ups"), agreement(self.gold), _("None read yet: measure it.")),
+        ]
 
     @property
     def query(self) -> str:
@@ -95,7 +102,9 @@ class Seat:
     @property
     def notice(self) -> str:
         """What it means for people's words that this judge is asked."""
-        return f"Text of your conversations leaves this machine for {self.who.host}." if self.who.leaves_machine else ""
+        if not self.who.leaves_machine:
+            return ""
+        return _("Text of your conversations leaves this machine for %(host)s.") % {"host": self.who.host}
 
     @property
     def last(self) -> Measuring | None:
@@ -152,8 +161,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "teaches": not trouble and judges.teaches(),
         "moving": any(one.measuring for one in seats),
         "former": former({(one.who.name, one.who.version) for one in seats}),
-        "floor": vote_floor.RULE,
-        "precedence": precedence.RULE,
+        "floor": vote_floor.rule(),
+        "precedence": _(precedence.RULE),
         "rules": visible_rules.RULES,
         "families": [(name, prompts.version(name), source_of(name)) for name in prompts.families()],
         "items": len(gold.items()),
@@ -170,7 +179,7 @@ def one(request: HttpRequest) -> HttpResponse:
     asked = [who for who in _panel() if who.name == name]
     versions = versions_of(name)
     if not versions and not asked:
-        raise Http404(f"No judge called {name} votes here, or ever did.")
+        raise Http404(_("No judge called %(judge)s votes here, or ever did.") % {"judge": name})
     every = gold_history(name, version)
     figures, known = gold_reports.figures(name, version, gold.items()), scales.measure(name, version)
     wrong = [*gold_disagreements(name, version), *thumb_disagreements(name, version)]
@@ -182,8 +191,14 @@ def one(request: HttpRequest) -> HttpResponse:
         "standing": vote_floor.standing(name, version),
         "plot": drawn(every, measured.thumbs),
         "matrices": [
-            (title, [Matrix("all", agreement(found)), *(Matrix(role, part) for role, part in by_role(found).items())])
-            for title, found in (("Gold follow-ups", measured.gold), ("People’s thumbs", measured.thumbs))
+            (
+                title,
+                [
+                    Matrix(gettext_noop("all"), agreement(found)),
+                    *(Matrix(role, part) for role, part in by_role(found).items()),
+                ],
+            )
+            for title, found in ((_("Gold follow-ups"), measured.gold), (_("People’s thumbs"), measured.thumbs))
             if found
         ],
         "hints": hint_figures(name, version),
@@ -197,7 +212,7 @@ def one(request: HttpRequest) -> HttpResponse:
             for label, one in figures[title].items()
             if label != "none named"
         ],
-        "threshold_rule": calibrating.RULE,
+        "threshold_rule": calibrating.rule(),
         "least": vote_floor.LEAST,
         "cost": cost_of(name, version),
         "versions": [measured_of(name, other) for other in versions if other != version],
@@ -206,7 +221,7 @@ def one(request: HttpRequest) -> HttpResponse:
         "rulings": Ruling.objects.filter(verb=Ruling.Verb.POLICY, after__judge=name, after__prompt_version=version)
         .select_related("by")
         .order_by("-pk"),
-        "floor": vote_floor.RULE,
+        "floor": vote_floor.rule(),
     }
     return render(request, "judging/judge.html", context)
 
@@ -221,8 +236,12 @@ def measure(request: HttpRequest) -> HttpResponse:
 
     if begun := said_aloud(request, begin):
         tasks.idly(tasks.measure, str(begun.pk))
-        said = f"{begun.judge} reads {begun.total} gold follow-ups, whenever no person waits for a reply or a verdict."
-        messages.success(request, said, extra_tags="good")
+        said = ngettext(
+            "%(judge)s reads %(n)s gold follow-up, whenever no person waits for a reply or a verdict.",
+            "%(judge)s reads %(n)s gold follow-ups, whenever no person waits for a reply or a verdict.",
+            begun.total,
+        )
+        messages.success(request, said % {"judge": begun.judge, "n": begun.total}, extra_tags="good")
     return redirect("console:judges")
 
 
@@ -231,7 +250,8 @@ def measure(request: HttpRequest) -> HttpResponse:
 def stop(request: HttpRequest, pk: int) -> HttpResponse:
     measuring = get_object_or_404(Measuring, pk=pk)
     calibration.stop(measuring, by=person(request))
-    messages.success(request, f"Ended. What {measuring.judge} had read counts.", extra_tags="good")
+    said = _("Ended. What %(judge)s had read counts.") % {"judge": measuring.judge}
+    messages.success(request, said, extra_tags="good")
     return redirect("console:judges")
 
 
@@ -246,12 +266,16 @@ def overrule(request: HttpRequest) -> HttpResponse:
         try:
             weight = float(said) if said else None
         except ValueError as error:
-            raise OverrulingRefused(f"{said} is no number: a weight is a number from 0 to 1.") from error
+            told = _("%(said)s is no number: a weight is a number from 0 to 1.")
+            raise OverrulingRefused(told % {"said": said}) from error
         return vote_floor.overrule(name, version, weight, by=person(request), reason=request.POST.get("reason", ""))
 
     if ruling := said_aloud(request, decide):
         weight = ruling.after["weight"]
-        done = f"{name} counts {weight:g} from now on." if weight is not None else f"{name} is back under the rule."
+        if weight is not None:
+            done = _("%(judge)s counts %(weight)s from now on.") % {"judge": name, "weight": f"{weight:g}"}
+        else:
+            done = _("%(judge)s is back under the rule.") % {"judge": name}
         messages.success(request, done, extra_tags="good")
     return HttpResponseRedirect(f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}")
 
@@ -267,14 +291,18 @@ def move_threshold(request: HttpRequest) -> HttpResponse:
         try:
             threshold = float(said) if said else None
         except ValueError as error:
-            raise OverrulingRefused(f"{said} is no number: a threshold is a number from 0.5 to 1.") from error
+            told = _("%(said)s is no number: a threshold is a number from 0.5 to 1.")
+            raise OverrulingRefused(told % {"said": said}) from error
         return vote_floor.set_threshold(
             name, version, threshold, by=person(request), reason=request.POST.get("reason", "")
         )
 
     if ruling := said_aloud(request, decide):
         least = ruling.after["threshold"]
-        done = f"{name} decides from {least:g} on." if least is not None else f"{name} decides as the rule says."
+        if least is not None:
+            done = _("%(judge)s decides from %(least)s on.") % {"judge": name, "least": f"{least:g}"}
+        else:
+            done = _("%(judge)s decides as the rule says.") % {"judge": name}
         messages.success(request, done, extra_tags="good")
     return HttpResponseRedirect(
         f"{reverse('console:judge')}?{urlencode({'name': name, 'version': version})}#sure-title"
@@ -366,7 +394,7 @@ def gold_history(name: str, version: str) -> list[Reading]:
 
 def drawn(gold_readings: Sequence[Reading], thumbs: Sequence[Reading]) -> accuracy.Accuracy | None:
     days = 1 if len(over_time([*gold_readings, *thumbs])) <= 14 else 7
-    series = {"people’s thumbs": over_time(thumbs, days=days), "gold": over_time(gold_readings, days=days)}
+    series = {_("people’s thumbs"): over_time(thumbs, days=days), _("gold"): over_time(gold_readings, days=days)}
     return accuracy.over_time(series, days=days, floor=vote_floor.FLOOR)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -13,6 +13,8 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import path
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from chat.models import Session, Turn
@@ -20,13 +22,33 @@ from judge.samples import ledger
 from judge.samples.ledger import Entry, Stands
 from webapp.console.doors import needs
 
-TIMES = {"24h": ("24 hours", timedelta(hours=24)), "7d": ("7 days", timedelta(days=7)), "all": ("all time", None)}
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+TIMES = {
+    "24h": (gettext_lazy("24 hours"), timedelta(hours=24)),
+    "7d": (gettext_lazy("7 days"), timedelta(days=7)),
+    "all": (gettext_lazy("all time"), None),
+}
 USUAL = "7d"
 
+
+class Column(NamedTuple):
+    """A way to divide the ledger."""
+
+    head: StrOrPromise
+    link: StrOrPromise
+    title: StrOrPromise
+    column: str
+    """Of the turns."""
+
+
 COLUMNS = {
-    "person": ("Person", "session__user__username"),
-    "client": ("Client", "session__client"),
-    "session": ("Session", "session"),
+    "person": Column(
+        gettext_lazy("Person"), gettext_lazy("person"), gettext_lazy("By person"), "session__user__username"
+    ),
+    "client": Column(gettext_lazy("Client"), gettext_lazy("client"), gettext_lazy("By client"), "session__client"),
+    "session": Column(gettext_lazy("Session"), gettext_lazy("session"), gettext_lazy("By session"), "session"),
 }
 """What the ledger can be narrowed and divided by."""
 
@@ -120,9 +142,10 @@ def overview(request: HttpRequest) -> HttpResponse:
         "entries": [(entry, chosen.but(code=entry.code).query) for entry in entries],
         "total": sum(entry.turns for entry in entries),
         "samples": sum(entry.turns for entry in entries if entry.code == Stands.SAMPLE.code),
-        "times": [(name, words, chosen.but(time=name).query) for name, (words, _) in TIMES.items()],
-        "columns": [(name, words, chosen.but(by=name).query) for name, (words, _) in COLUMNS.items()],
-        "column": COLUMNS[chosen.by][0],
+        "times": [(name, words, chosen.but(time=name).query) for name, (words, _span) in TIMES.items()],
+        "columns": [(name, one.link, chosen.but(by=name).query) for name, one in COLUMNS.items()],
+        "column": COLUMNS[chosen.by].head,
+        "divided_by": COLUMNS[chosen.by].title,
         "groups": divided(chosen),
         "narrowed_to": narrowed_to,
         "without": chosen.but(person="", client=None, session="").query,
@@ -149,20 +172,20 @@ def opened(chosen: Chosen, entries: list[Entry]) -> dict[str, Any]:
 
 def divided(chosen: Chosen) -> list[Group]:
     """The turns by person, client or session, the busiest first."""
-    table = ledger.counted_by(chosen.turns(), COLUMNS[chosen.by][1])
+    table = ledger.counted_by(chosen.turns(), COLUMNS[chosen.by].column)
     busiest = sorted(table.items(), key=lambda row: (-sum(row[1].values()), str(row[0])))[:MOST]
-    titles = names_of([pk for pk, _ in busiest if isinstance(pk, UUID)])
+    titles = names_of([pk for pk, _counts in busiest if isinstance(pk, UUID)])
     groups = []
     for value, counts in busiest:
         others = {code: number for code, number in counts.items() if code != Stands.SAMPLE.code}
         commonest = max(others, key=lambda code: (others[code], code), default="")
         groups.append(
             Group(
-                titles.get(value, str(value)) or "the browser",
+                titles.get(value, str(value)) or _("the browser"),
                 chosen.but(**{chosen.by: str(value)}).query,
                 sum(counts.values()),
                 counts.get(Stands.SAMPLE.code, 0),
-                ledger.SENTENCES.get(commonest, ""),
+                ledger.meaning(commonest) if commonest else "",
             )
         )
     return groups

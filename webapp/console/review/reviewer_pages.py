@@ -10,6 +10,8 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
 from core.errors import TalkbackError
@@ -25,10 +27,7 @@ DISAGREEMENTS = 20
 LONGEST = 20_000
 """Characters of guidelines."""
 
-WORDS = {"accept": "accept", "reject": "reject", "never": "never learn"} | {
-    name: signed(reward) for name, reward in readings.REWARDS.items()
-}
-"""A label as pages say it."""
+WORDS = {"accept": gettext_noop("accept"), "reject": gettext_noop("reject"), "never": gettext_noop("never learn")}
 
 KEYS = {"accept": "a", "reject": "r", "never": "n", "1": "+", "0": "0", "-1": "-", "none": "n"}
 
@@ -71,8 +70,8 @@ def shown(item: readings.Item) -> dict[str, Any]:
     return {
         "item": item,
         "first": item.readings[0],
-        "said": [(one.by, WORDS[one.label], one.is_second) for one in item.readings],
-        "choices": [(label, WORDS[label]) for label in labels],
+        "said": [(one.by, worded(one.label), one.is_second) for one in item.readings],
+        "choices": [(label, worded(label)) for label in labels],
     }
 
 
@@ -87,7 +86,7 @@ def set_rules(request: HttpRequest, desk: str) -> HttpResponse:
     by = person(request)
     saved = said_aloud(request, lambda: readings.set_rules(desk, guidelines=guidelines, share=of, by=by))
     if saved is not None:
-        messages.success(request, "Saved.", extra_tags="good")
+        messages.success(request, _("Saved."), extra_tags="good")
     return redirect("console:reviewers")
 
 
@@ -102,7 +101,7 @@ def settle(request: HttpRequest, desk: str, pk: int) -> HttpResponse:
     except TalkbackError as failure:
         messages.error(request, str(failure), extra_tags="bad")
     else:
-        messages.success(request, f"Settled: {WORDS[label]}.", extra_tags="good")
+        messages.success(request, _("Settled: %(label)s.") % {"label": worded(label)}, extra_tags="good")
     return redirect("console:reviewers")
 
 
@@ -118,7 +117,7 @@ def second_looks(request: HttpRequest, desk: str) -> HttpResponse:
     context: dict[str, Any] = {"desk": desk, "waiting": len(waiting), "first": first, "rules": rules}
     if first is not None:
         context |= {"turn": first.turn, "hint": first.hint}
-        context["choices"] = [(label, WORDS[label], KEYS[label]) for label in readings.LABELS[Desk(desk)]]
+        context["choices"] = [(label, worded(label), KEYS[label]) for label in readings.LABELS[Desk(desk)]]
     return render(request, "review/second_looks.html", context)
 
 
@@ -138,8 +137,13 @@ def take_back(request: HttpRequest, desk: str) -> HttpResponse:
     """Take back this reviewer's last second look."""
     known(desk)
     if readings.take_back(desk, person(request)) is None:
-        messages.info(request, "There is no second look of yours to take back.")
+        messages.info(request, _("There is no second look of yours to take back."))
     return redirect("console:second_looks", desk=desk)
+
+
+def worded(label: str) -> str:
+    """A label as pages say it."""
+    return _(WORDS[label]) if label in WORDS else signed(readings.REWARDS[label])
 
 
 def known(desk: str) -> None:

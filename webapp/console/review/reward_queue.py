@@ -10,6 +10,8 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop, ngettext
 
 from chat.models import Turn
 from feedback.models import Feedback
@@ -19,8 +21,12 @@ from judge.votes import evidence, precedence
 from webapp.console.review import desk
 from webapp.console.review.desk import Parts, Queue, Unsaid, said, signed
 
-SHOWN = {"unclear": "unclear", "overturned": "overturned", "all": "all judged"}
-SOURCES = {source.name: source.words for source in precedence.REWARDS}
+SHOWN = {
+    "unclear": gettext_lazy("unclear"),
+    "overturned": gettext_lazy("overturned"),
+    "all": gettext_lazy("all judged"),
+}
+SOURCES = tuple(source.name for source in precedence.REWARDS)
 """Whose word a reward can be; the first that spoke decides."""
 
 REWARDS = {"1": 1, "0": 0, "-1": -1, "none": None}
@@ -28,7 +34,13 @@ REWARDS = {"1": 1, "0": 0, "-1": -1, "none": None}
 KEYS = {"1": "+", "0": "0", "-1": "-", "none": "n"}
 """Which key chooses it."""
 
-REASONS = ("the judge misread it", "meant as a joke", "it is about something else", "the thumb was a slip", "too harsh")
+REASONS = (
+    gettext_noop("the judge misread it"),
+    gettext_noop("meant as a joke"),
+    gettext_noop("it is about something else"),
+    gettext_noop("the thumb was a slip"),
+    gettext_noop("too harsh"),
+)
 
 LISTED = (
     *("status", "text", "learns", "session__user__username", "judgement__reward", "judgement__reward_from"),
@@ -46,7 +58,7 @@ def overturn(turn: Turn, request: HttpRequest) -> Ruling:
     """A reviewer's word on one reward; it stands above every other as long as it stands."""
     wanted = request.POST.get("reward", "")
     if wanted not in REWARDS:
-        raise Unsaid("Choose what the reward should be: +1, 0, −1, or none.")
+        raise Unsaid(_("Choose what the reward should be: +1, 0, −1, or none."))
     return reviews.overturn(turn, REWARDS[wanted], **said(request))
 
 
@@ -56,9 +68,8 @@ class Rewards(Queue[Turn]):
 
     KIND = "reward"
     TEMPLATE = "review/_reward.html"
-    NOUN = "turn"
-    SEARCHES = "Search what was asked and answered"
-    GONE = "This turn is gone: its conversation was deleted meanwhile, or taken off the record."
+    SEARCHES = gettext_lazy("Search what was asked and answered")
+    GONE = gettext_lazy("This turn is gone: its conversation was deleted meanwhile, or taken off the record.")
     MODEL = Turn
     TAB = "show"
     CHOICES = {"show": SHOWN, "by": SOURCES, "reward": REWARDS}
@@ -101,14 +112,14 @@ class Rewards(Queue[Turn]):
 
     def counts(self) -> Parts:
         person = [(self.person, self.person)] if self.person else []
+        by = [(one, _("by %(source)s") % {"source": _(one)}) for one in SOURCES]
+        rewards = [(name, _("reward %(reward)s") % {"reward": signed(one)}) for name, one in REWARDS.items()]
         return {
             "tabs": [self.tabbed(show, name, self.shown(show).count()) for show, name in SHOWN.items()],
             "selects": [
-                self.select("by", "By whom", "by any person", [(one, f"by {one}") for one in SOURCES]),
-                self.select(
-                    "reward", "Which reward", "any reward", [(n, f"reward {signed(one)}") for n, one in REWARDS.items()]
-                ),
-                *([self.select("person", "Of whom", "of any person", person)] if person else ()),
+                self.select("by", _("By whom"), _("by any person"), by),
+                self.select("reward", _("Which reward"), _("any reward"), rewards),
+                *([self.select("person", _("Of whom"), _("of any person"), person)] if person else ()),
             ],
         }
 
@@ -164,20 +175,29 @@ def voices(
     decides = "reviewer" if overruling else judgement.reward_from if judgement else ""
     spoke: dict[str, str] = {}
     if overruling is not None:
-        who = overruling.by or "a person who left"
-        spoke["reviewer"] = f"{signed(overruling.reward)} by {who}: {overruling.reason}"
+        spoke["reviewer"] = _("%(reward)s by %(who)s: %(why)s") % {
+            "reward": signed(overruling.reward),
+            "who": overruling.by or _("a person who left"),
+            "why": _(overruling.reason),
+        }
     for source, kind in (("thumb", Feedback.Kind.THUMB), ("test", Feedback.Kind.VERDICT)):
-        if told := [f"{signed(one.value)} by {one.by}" for one in given if one.kind == kind]:
+        if told := [by(one, signed(one.value)) for one in given if one.kind == kind]:
             spoke[source] = ", ".join(told)
-    if marked := [f"{len(one.spans)} by {one.by}" for one in given if one.kind == Feedback.Kind.MARKS]:
+    if marked := [by(one, str(len(one.spans))) for one in given if one.kind == Feedback.Kind.MARKS]:
         spoke["marks"] = ", ".join(marked)
     if judgement is not None and judgement.rule:
         is_rule = judgement.reward_from == "rule"
-        spoke["rule"] = f"{signed(judgement.reward)} by {judgement.rule}" if is_rule else judgement.rule
+        name = _(judgement.rule)
+        what = {"what": signed(judgement.reward), "who": name}
+        spoke["rule"] = _("%(what)s by %(who)s") % what if is_rule else name
     counting = [vote for vote in votes if vote.counts]  # type: ignore[attr-defined]
     if counting:
         spoke["votes"] = tally(counting)
-    return [Voice(source, name, spoke.get(source, ""), source == decides) for source, name in SOURCES.items()]
+    return [Voice(one.name, _(one.words), spoke.get(one.name, ""), one.name == decides) for one in precedence.REWARDS]
+
+
+def by(said: Feedback, what: str) -> str:
+    return _("%(what)s by %(who)s") % {"what": what, "who": said.by}
 
 
 def tally(votes: Iterable[Vote]) -> str:
@@ -188,4 +208,6 @@ def tally(votes: Iterable[Vote]) -> str:
     """
     counts = Counter(vote.score for vote in votes)
     told = [f"{counts[score]} × {signed(score)}" for score in (1, 0, -1) if counts[score]]
-    return ", ".join([*told, *([f"{counts[None]} failed"] if counts[None] else [])])
+    if failed := counts[None]:
+        told.append(ngettext("%(n)s failed", "%(n)s failed", failed) % {"n": failed})
+    return ", ".join(told)

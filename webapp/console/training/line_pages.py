@@ -10,6 +10,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import lines, promotion
@@ -20,7 +22,6 @@ from training import batches, line_recipes
 from training.batches import Filling
 from training.config import RecipeInvalid
 from training.models import Run
-from webapp.console.board import counted
 from webapp.console.doors import needs, numbered, person, said_aloud
 
 RUNS = 5
@@ -99,7 +100,8 @@ def make(request: HttpRequest) -> HttpResponse:
         return line
 
     if line := said_aloud(request, made):
-        messages.success(request, f"“{line}” begins with {line.start}.", extra_tags="good")
+        said = _("“%(line)s” begins with %(start)s.") % {"line": line, "start": line.start}
+        messages.success(request, said, extra_tags="good")
     return redirect("console:lines")
 
 
@@ -108,7 +110,8 @@ def make(request: HttpRequest) -> HttpResponse:
 def join(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name)
     if member := said_aloud(request, lambda: membership.join(line, found(request.POST.get("person", "").strip()))):
-        messages.success(request, f"“{line}” writes the next reply to {member.user}.", extra_tags="good")
+        said = _("“%(line)s” writes the next reply to %(person)s.") % {"line": line, "person": member.user}
+        messages.success(request, said, extra_tags="good")
     return redirect("console:lines")
 
 
@@ -122,7 +125,8 @@ def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         return True
 
     if said_aloud(request, left):
-        messages.success(request, f"The shared model writes the next reply to {member.user}.", extra_tags="good")
+        said = _("The shared model writes the next reply to %(person)s.") % {"person": member.user}
+        messages.success(request, said, extra_tags="good")
     return redirect("console:lines")
 
 
@@ -131,8 +135,13 @@ def leave(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def learn(request: HttpRequest, name: str) -> HttpResponse:
     line = get_object_or_404(Line, name=name, retired_at=None)
     if run := said_aloud(request, lambda: batches.learn_now(line_recipes.recipe_of(name), name)):
-        learns = f"{str(run).capitalize()} learns from {counted(run.samples.count(), 'lesson')} of “{line}”."
-        messages.success(request, learns, extra_tags="good")
+        count = run.samples.count()
+        said = ngettext(
+            "Run %(run)s learns from %(n)s lesson of “%(line)s”.",
+            "Run %(run)s learns from %(n)s lessons of “%(line)s”.",
+            count,
+        )
+        messages.success(request, said % {"run": run.pk, "n": count, "line": line}, extra_tags="good")
     return redirect("console:lines")
 
 
@@ -144,7 +153,8 @@ def step_back(request: HttpRequest, name: str) -> HttpResponse:
     seen, by = numbered(request.POST.get("instead_of", "")), person(request)
     back = async_to_sync(promotion.roll_back)
     if live := said_aloud(request, lambda: back(line=name, by=by, instead_of=seen)):
-        messages.success(request, f"{live} writes the next reply in “{line}”.", extra_tags="good")
+        said = _("%(checkpoint)s writes the next reply in “%(line)s”.") % {"checkpoint": live, "line": line}
+        messages.success(request, said, extra_tags="good")
     return redirect("console:lines")
 
 
@@ -158,11 +168,8 @@ def retire(request: HttpRequest, name: str) -> HttpResponse:
         return True
 
     if said_aloud(request, retired):
-        messages.success(
-            request,
-            f"“{line}” is retired: its people talk to the shared model, its weights are kept.",
-            extra_tags="good",
-        )
+        said = _("“%(line)s” is retired: its people talk to the shared model, its weights are kept.") % {"line": line}
+        messages.success(request, said, extra_tags="good")
     return redirect("console:lines")
 
 
@@ -175,7 +182,9 @@ class PersonUnknown(TalkbackError):
 def found(name: str) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise PersonUnknown(f"No person here is called {name!r}." if name else "Say who: a person's name.")
+        if not name:
+            raise PersonUnknown(_("Say who: a person's name."))
+        raise PersonUnknown(_("No person here is called %(name)r.") % {"name": name})
     return user
 
 

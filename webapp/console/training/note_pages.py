@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from core.errors import TalkbackError
@@ -50,7 +51,7 @@ def write(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "training/_run_notes.html", context, status=status)
     if status != 200:
         return render(request, "training/note.html", context, status=status)
-    messages.success(request, "The note and the tags are kept.", "good")
+    messages.success(request, _("The note and the tags are kept."), "good")
     return redirect("console:run", pk=pk)
 
 

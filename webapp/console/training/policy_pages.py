@@ -9,6 +9,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, pgettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from checkpoints import line_policies
@@ -18,31 +20,39 @@ from core.errors import TalkbackError
 from judge import policy_changes as rulings
 from webapp.console.doors import needs, person
 from webapp.console.review.desk import is_fragment
-from webapp.console.training.recipe_pages import words
+from webapp.console.training.knob_words import words
 
 CHANGES = 8
 """How many decisions about a line's policy are shown."""
 
 TITLES = {
-    "second_approver": "Two people say yes",
-    "auto_approve": "Approve by itself",
-    "margin": "Room to spare",
-    "trial_required": "A trial first",
-    "trial_share": "A trial’s share, in per cent",
-    "guard": "When a limit is passed",
-    "guard_replies": "Replies before it is judged",
-    "guard_thumbs": "Thumbs down",
-    "guard_errors": "Errors",
-    "guard_length": "Length",
-    "guard_refusals": "Refusals",
-    "guard_repetition": "Repetition",
+    "second_approver": gettext_noop("Two people say yes"),
+    "auto_approve": gettext_noop("Approve by itself"),
+    "margin": gettext_noop("Room to spare"),
+    "trial_required": gettext_noop("A trial first"),
+    "trial_share": gettext_noop("A trial’s share, in per cent"),
+    "guard": gettext_noop("When a limit is passed"),
+    "guard_replies": gettext_noop("Replies before it is judged"),
+    "guard_thumbs": gettext_noop("Thumbs down"),
+    "guard_errors": gettext_noop("Errors"),
+    "guard_length": gettext_noop("Length"),
+    "guard_refusals": gettext_noop("Refusals"),
+    "guard_repetition": gettext_noop("Repetition"),
 }
 
 PARTS = (
-    ("Who says yes", ("second_approver", "auto_approve", "margin")),
-    ("Trials", ("trial_required", "trial_share")),
-    ("The guard of what is live", tuple(name for name in TITLES if name.startswith("guard"))),
+    (gettext_noop("Who says yes"), ("second_approver", "auto_approve", "margin")),
+    (gettext_noop("Trials"), ("trial_required", "trial_share")),
+    (gettext_noop("The guard of what is live"), tuple(name for name in TITLES if name.startswith("guard"))),
 )
+
+
+GUARDS = {
+    "off": pgettext_lazy("when a limit is passed", "off"),
+    "tell": pgettext_lazy("when a limit is passed", "tell"),
+    "roll back": pgettext_lazy("when a limit is passed", "roll back"),
+}
+"""What the guard does, in words."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,8 @@ class Entry:
     title: str
     doc: str
     value: Any
-    choices: tuple[str, ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()
+    """(value, in words)."""
 
     @property
     def is_switch(self) -> bool:
@@ -65,11 +76,12 @@ def entries(values: dict[str, Any]) -> list[tuple[str, list[Entry]]]:
     fields = Policy.model_fields
 
     def entry(name: str) -> Entry:
-        choices = get_args(fields[name].annotation) if name == "guard" else ()
+        known = get_args(fields[name].annotation) if name == "guard" else ()
+        choices = tuple((value, str(GUARDS[value])) for value in known)
         value = values.get(name, fields[name].default)
-        return Entry(name, TITLES[name], words(fields[name].description), value, choices)
+        return Entry(name, _(TITLES[name]), words(fields[name].description), value, choices)
 
-    return [(title, [entry(name) for name in names]) for title, names in PARTS]
+    return [(_(title), [entry(name) for name in names]) for title, names in PARTS]
 
 
 def chosen(form: QueryDict) -> dict[str, Any]:
@@ -100,7 +112,8 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
         except TalkbackError as failure:
             fault, status = str(failure), 422
         else:
-            messages.success(request, f"That holds in “{line}” from now on.", extra_tags="good")
+            said_yes = _("That holds in “%(line)s” from now on.") % {"line": line}
+            messages.success(request, said_yes, extra_tags="good")
             return redirect("console:policy", name=name)
     context = {
         "line": line,
@@ -129,12 +142,17 @@ def in_words(fields: dict[str, Any]) -> str:
     ('one person says yes', 'two people say yes: yes, room to spare: 0.2')
     """
     if not fields:
-        return "one person says yes"
-    shown = {True: "yes", False: "no", None: "not looked at"}
+        return _("one person says yes")
+    shown = {True: _("yes"), False: _("no"), None: _("not looked at")} | GUARDS
     return ", ".join(
-        f"{TITLES.get(name, name).lower()}: {shown[value] if value is None or isinstance(value, bool) else value}"
+        f"{_(TITLES.get(name, name)).lower()}: {shown.get(value, value) if fits(value) else value}"
         for name, value in fields.items()
     )
+
+
+def fits(value: object) -> bool:
+    """Whether a value is said in words: numbers are not, and 1 is no yes."""
+    return value is None or isinstance(value, (bool, str))
 
 
 urls = [path("policy/<slug:name>/", policy, name="policy")]

@@ -8,11 +8,15 @@ from dataclasses import dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from pydantic import ValidationError
 
 from training import config, line_recipes
 from training.config import PRESETS, Gate, Recipe, RecipeInvalid
 from training.recipes import published
+from webapp.console.training.knob_words import words
+from webapp.console.training.recipe_faults import NO_NUMBER, why
 
 PREFIX = "knob-"
 """How the form's names of knobs begin."""
@@ -30,14 +34,14 @@ class Range:
 
 
 FEW = {
-    "lr": Range("Learning rate", 1e-5, 1e-2, 0.05, is_log=True),
-    "updates": Range("Updates a run takes", 1, 8, 1),
-    "batch_size": Range("Lessons a run learns from", 4, 64, 1),
-    "max_tokens": Range("Tokens learned of each reply", 32, 1024, 32),
-    "beta": Range("Pull back to the base (KL)", 0, 0.3, 0.005),
-    "w_rl": Range("Weight of ratings", 0, 2, 0.1),
-    "w_opd": Range("Weight of hints", 0, 2, 0.1),
-    "w_sft": Range("Weight of rewrites", 0, 4, 0.1),
+    "lr": Range(gettext_noop("Learning rate"), 1e-5, 1e-2, 0.05, is_log=True),
+    "updates": Range(gettext_noop("Updates a run takes"), 1, 8, 1),
+    "batch_size": Range(gettext_noop("Lessons a run learns from"), 4, 64, 1),
+    "max_tokens": Range(gettext_noop("Tokens learned of each reply"), 32, 1024, 32),
+    "beta": Range(gettext_noop("Pull back to the base (KL)"), 0, 0.3, 0.005),
+    "w_rl": Range(gettext_noop("Weight of ratings"), 0, 2, 0.1),
+    "w_opd": Range(gettext_noop("Weight of hints"), 0, 2, 0.1),
+    "w_sft": Range(gettext_noop("Weight of rewrites"), 0, 4, 0.1),
 }
 """The knobs that a person turns: those in which the presets differ most, and that change how a run goes. Beyond its
 range a value is allowed, and said to be unusual. All others are under Advanced."""
@@ -101,7 +105,7 @@ def texts(recipe: Recipe) -> dict[str, str]:
 
 def described(name: str) -> tuple[Literal["number", "choice", "switch"], tuple[Any, ...], bool]:
     """What kind of field a knob is, its choices, and whether it may be empty."""
-    _, _, inner = name.partition(".")
+    inner = name.partition(".")[2]
     annotation = (Gate if inner else Recipe).model_fields[inner or name].annotation
     if annotation is bool:
         return "switch", (), False
@@ -180,8 +184,8 @@ class Draft:
         kind, choices, is_optional = described(name)
         return FormField(
             name,
-            FEW[name].label if name in FEW else name.removeprefix("gate.").replace("_", " ").capitalize(),
-            " ".join(config.reasons()[name].replace("`", "").split()),
+            _(FEW[name].label) if name in FEW else name.removeprefix("gate.").replace("_", " ").capitalize(),
+            words(config.reasons()[name]),
             self.texts[name],
             texts(start_of(self.preset))[name],
             kind,
@@ -301,9 +305,6 @@ def faults_by_knob(failure: RecipeInvalid) -> dict[str, str]:
     found: dict[str, str] = {}
     for error in cause.errors():
         knob = ".".join(map(str, error["loc"]))
-        said = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        said = (
-            "must be a number" if error["type"] in ("float_parsing", "int_parsing", "float_type", "int_type") else said
-        )
+        said = _("must be a number") if error["type"] in NO_NUMBER else why(error)
         found.setdefault(knob, f"{said[:1].upper()}{said[1:]}.")
     return found

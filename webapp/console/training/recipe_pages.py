@@ -15,8 +15,11 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
@@ -28,8 +31,10 @@ from training.recipes import published
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.review.desk import is_fragment
 from webapp.console.training import recipe_form, recipe_preview
+from webapp.console.training.knob_words import words
+from webapp.console.training.recipe_faults import why
 from webapp.console.training.recipe_form import Draft
-from webapp.console.training.recipe_preview import WHOSE
+from webapp.console.training.recipe_preview import what_for
 
 LONGEST = 20_000
 """Characters of a pasted recipe that are read."""
@@ -78,8 +83,11 @@ class Reading:
         """
         number = len(self.differences) + len(self.unknown)
         if not self.knobs:
-            return "not kept"
-        return self.preset + (f", {number} knob{'s' if number > 1 else ''} changed" if number else "")
+            return _("not kept")
+        if not number:
+            return self.preset
+        said = ngettext("%(preset)s, %(n)s knob changed", "%(preset)s, %(n)s knobs changed", number)
+        return said % {"preset": self.preset, "n": number}
 
 
 def read(recipe: Mapping[str, Any]) -> Reading:
@@ -103,11 +111,6 @@ def read(recipe: Mapping[str, Any]) -> Reading:
     return Reading(nearest, tuple(knobs), unknown, gone)
 
 
-def words(description: str | None) -> str:
-    """A knob's docstring on one line, without the marks of code."""
-    return " ".join((description or "").replace("`", "").split())
-
-
 @dataclass(frozen=True)
 class Origin:
     """Where this installation's recipe comes from."""
@@ -120,17 +123,25 @@ def origin(shared: Line) -> Origin:
     """Of what the shared line learns by: what was chosen here holds, else RECIPE's file, else a preset."""
     file = Path(settings.RECIPE).name if settings.RECIPE else ""
     if shared.recipe:
-        said = f"It was chosen here, as {in_words(shared.recipe)}."
-        rest = f"The file {file}, which RECIPE names," if file else "The preset for an installation like this one"
-        said += f" {rest} holds for lines without a recipe of their own, and here again once that is chosen below."
+        said = _(
+            "It was chosen here, as %(recipe)s. The preset for an installation like this one holds for lines without a "
+            "recipe of their own, and here again once that is chosen below."
+        )
+        if file:
+            said = _(
+                "It was chosen here, as %(recipe)s. The file %(file)s, which RECIPE names, holds for lines without a "
+                "recipe of their own, and here again once that is chosen below."
+            )
+        said %= {"recipe": in_words(shared.recipe), "file": file}
     elif file:
-        said = f"It is what the file {file} says, which RECIPE names. It is read anew for every batch."
+        said = _("It is what the file %(file)s says, which RECIPE names. It is read anew for every batch.")
+        said %= {"file": file}
     else:
-        said = "RECIPE is not set, so it is the preset for an installation like this one."
+        said = _("RECIPE is not set, so it is the preset for an installation like this one.")
     try:
         line_recipes.recipe_of_row(shared)
     except TalkbackError as failure:
-        return Origin(said if shared.recipe else f"RECIPE names the file {file}.", str(failure))
+        return Origin(said if shared.recipe else _("RECIPE names the file %(file)s.") % {"file": file}, str(failure))
     return Origin(said)
 
 
@@ -162,7 +173,8 @@ class Trial:
 def tried(text: str) -> Trial:
     """Read a pasted recipe as RECIPE's file would be read. Nothing is kept or started."""
     if len(text) > LONGEST:
-        return Trial(text[:LONGEST], (f"That is longer than {LONGEST} characters: a recipe is a few lines of JSON.",))
+        said = _("That is longer than %(longest)s characters: a recipe is a few lines of JSON.")
+        return Trial(text[:LONGEST], (said % {"longest": LONGEST},))
     try:
         recipe = line_recipes.usable(text or "{}")
     except RecipeInvalid as failure:
@@ -181,21 +193,21 @@ def faults(failure: RecipeInvalid) -> tuple[str, ...]:
     cause = failure.__cause__
     if not isinstance(cause, ValidationError):
         return (str(failure),)
-    return tuple(fault(error["type"], ".".join(map(str, error["loc"])), error["msg"]) for error in cause.errors())
+    return tuple(map(fault, cause.errors()))
 
 
-def fault(kind: str, knob: str, said: str) -> str:
+def fault(error: ErrorDetails) -> str:
     """
-    >>> fault("extra_forbidden", "learning_rate", "Extra inputs are not permitted")
-    'There is no knob learning_rate.'
-    >>> fault("greater_than", "lr", "Input should be greater than 0")
-    'lr: should be greater than 0.'
-    >>> fault("value_error", "", "Value error, rehearsal needs a distribution")
+    >>> said = {"type": "extra_forbidden", "loc": ("learning_rate",), "msg": "", "input": 1}
+    >>> fault(said), fault(said | {"type": "greater_than", "loc": ("lr",), "ctx": {"gt": 0.0}})
+    ('There is no knob learning_rate.', 'lr: should be greater than 0.')
+    >>> fault({"type": "value_error", "loc": (), "msg": "Value error, rehearsal needs a distribution", "input": 1})
     'Rehearsal needs a distribution.'
     """
-    if kind == "extra_forbidden":
-        return f"There is no knob {knob}."
-    said = said.removeprefix("Value error, ").removeprefix("Input ")
+    knob = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        return _("There is no knob %(knob)s.") % {"knob": knob}
+    said = why(error)
     return f"{knob}: {said}." if knob else f"{said[:1].upper()}{said[1:]}."
 
 
@@ -232,9 +244,10 @@ def in_words(fields: Mapping[str, Any]) -> str:
     ('the installation’s recipe', 'binary with updates 3')
     """
     if not fields:
-        return "the installation’s recipe"
+        return _("the installation’s recipe")
     rest = ", ".join(f"{name} {json.dumps(value)}" for name, value in fields.items() if name != "preset")
-    return str(fields.get("preset", "embedded")) + (f" with {rest}" if rest else "")
+    preset = str(fields.get("preset", "embedded"))
+    return _("%(preset)s with %(knobs)s") % {"preset": preset, "knobs": rest} if rest else preset
 
 
 @needs("training")
@@ -249,7 +262,7 @@ def recipe(request: HttpRequest) -> HttpResponse:
     lines = active_lines()
     line = next((one for one in lines if one.name == request.GET.get("line", SHARED)), None)
     if line is None:
-        raise Http404("There is no such line.")
+        raise Http404(_("There is no such line."))
     draft = recipe_form.of_line(line.recipe)
     if "preset" in request.GET:
         with suppress(RecipeInvalid):
@@ -276,7 +289,7 @@ def shown(line: Line, draft: Draft, lines: list[Line]) -> dict[str, Any]:
         "reading": reading,
         "origin": origin(shared),
         "batch": batches.filling(recipe) if recipe is not None else None,
-        "about": [(name, WHOSE.get(name, "")) for name in PRESETS],
+        "about": [(name, what_for(name)) for name in PRESETS],
         "rows": side_by_side(reading),
         "lines": lines,
         "history": history(line),
@@ -315,7 +328,8 @@ def give(request: HttpRequest, name: str) -> HttpResponse:
     except TalkbackError as failure:
         faulty = replace(draft, errors={"": str(failure)})
         return _answered(request, line, faulty, reason=reason, status=failure.status)
-    messages.success(request, f"“{line}” learns by {in_words(line.recipe)} from its next run on.", "good")
+    said = _("“%(line)s” learns by %(recipe)s from its next run on.")
+    messages.success(request, said % {"line": line, "recipe": in_words(line.recipe)}, "good")
     there = f"{reverse('console:recipe')}?{urlencode({'line': name})}"
     return HttpResponse(headers={"HX-Redirect": there}) if is_fragment(request) else redirect(there)
 
@@ -333,7 +347,8 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     ruling = get_object_or_404(Ruling, pk=pk)
     by = person(request)
     if done := said_aloud(request, lambda: recipe_changes.undo(ruling, by=by)):
-        messages.success(request, f"It learns by {in_words(done.after['recipe'])} again.", "good")
+        said = _("It learns by %(recipe)s again.") % {"recipe": in_words(done.after["recipe"])}
+        messages.success(request, said, "good")
     return redirect(f"{reverse('console:recipe')}?{urlencode({'line': ruling.after.get('line', SHARED)})}")
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from checkpoints.models import Line
 from core.errors import TalkbackError
 from training import forecast, line_recipes
@@ -12,15 +15,24 @@ from training.forecast import Forecast
 from webapp.console.training.recipe_form import FEW, Draft, FormField, texts
 
 WHOSE = {
-    "combined": "Ratings and hints together, by the reply’s own tokens. For a model of some billions of weights.",
-    "binary": "Thumbs alone. No judge writes a hint, so a run is quick and needs much feedback.",
-    "opd": "Hints alone, by the reply’s own tokens. For people who say what should be different.",
-    "topk": "Hints alone, by the likeliest tokens. It keeps more of the content than one token does.",
-    "agents": "Attempts at tasks, compared step by step. No hints and no rewrites.",
-    "24gb": "As combined, with the base in 4 bits. For one card of 24 GB.",
-    "embedded": "Ratings, hints and rewrites, by the whole vocabulary. For the small model on a processor.",
+    "combined": gettext_noop(
+        "Ratings and hints together, by the reply’s own tokens. For a model of some billions of weights."
+    ),
+    "binary": gettext_noop("Thumbs alone. No judge writes a hint, so a run is quick and needs much feedback."),
+    "opd": gettext_noop("Hints alone, by the reply’s own tokens. For people who say what should be different."),
+    "topk": gettext_noop("Hints alone, by the likeliest tokens. It keeps more of the content than one token does."),
+    "agents": gettext_noop("Attempts at tasks, compared step by step. No hints and no rewrites."),
+    "24gb": gettext_noop("As combined, with the base in 4 bits. For one card of 24 GB."),
+    "embedded": gettext_noop(
+        "Ratings, hints and rewrites, by the whole vocabulary. For the small model on a processor."
+    ),
 }
 """What a preset is for; one that is not here goes by its name."""
+
+
+def what_for(preset: str) -> str:
+    """Empty for one that goes by its name."""
+    return _(WHOSE[preset]) if preset in WHOSE else ""
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,7 @@ class Card:
 
 
 def cards() -> list[Card]:
-    return [Card(name, WHOSE.get(name, ""), recipe) for name, recipe in PRESETS.items()]
+    return [Card(name, what_for(name), recipe) for name, recipe in PRESETS.items()]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse, QueryD
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import checksums
@@ -30,6 +32,7 @@ from training.monitoring.limits import Passed
 from training.provenance import exports, receipts
 from webapp.charts import overlays, run_charts, small_curves
 from webapp.charts.frame import is_number
+from webapp.charts.picture import Chart
 from webapp.console.board import span, waiting
 from webapp.console.doors import needs, said_aloud
 from webapp.console.review.desk import is_fragment
@@ -52,12 +55,22 @@ LEADS = ("loss", "kl")
 """The charts that a run's page begins with; the others are under a fold."""
 
 PHASES = {
-    "loading": "Loading the model",
-    "teacher": "Reading every sample with the frozen models",
-    "learning": "Learning",
-    "saving": "Saving",
+    "loading": gettext_noop("Loading the model"),
+    "teacher": gettext_noop("Reading every sample with the frozen models"),
+    "learning": gettext_noop("Learning"),
+    "saving": gettext_noop("Saving"),
 }
 """A phase in words; one that is not here is said as it is."""
+
+SHORTLY = (
+    gettext_noop("loading"), gettext_noop("teacher"), gettext_noop("learning"), gettext_noop("saving"),
+    gettext_noop("loading, after chat"), gettext_noop("teacher, after chat"), gettext_noop("learning, after chat"),
+    gettext_noop("saving, after chat"),
+)  # fmt: skip
+"""The phases as the list of runs says them."""
+
+STATES = (gettext_noop("queued"), gettext_noop("running"), gettext_noop("finished"), gettext_noop("failed"))
+"""How a run may stand, as its chip says it."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +224,7 @@ def moving_parts(run: Run) -> dict[str, Any]:
     lengths = [len(ids) for ids in rows_of(run).values_list("response_ids", flat=True)]
     rest = set(run_charts.others(run.metrics))
     held = waiting(run) if run.status == Run.Status.QUEUED else None
-    drawn: dict[bool, list[run_charts.Chart]] = {True: [], False: []}
+    drawn: dict[bool, list[Chart]] = {True: [], False: []}
     for chart in run_charts.charts(run.metrics, run.recipe, lengths) if run.metrics else []:
         drawn[chart.key in LEADS].append(chart)
     return {
@@ -219,13 +232,19 @@ def moving_parts(run: Run) -> dict[str, Any]:
         "run": run,
         "row": Row.of(run, len(lengths)),
         "attempts_at": [(int(step) + 1, number) for step, number in run.agents.get("attempts_at", {}).items()],
-        "phase": PHASES.get(str(run.progress.get("phase", "")), str(run.progress.get("phase", ""))),
+        "phase": phase(run),
         "reading": recipe_pages.read(run.recipe),
         "charts": drawn[True],
         "more_charts": drawn[False],
         "machine": overlays.of_machine(run),
         "others": [curve for curve in small_curves.curves([run.metrics]) if curve.name in rest],
     }
+
+
+def phase(run: Run) -> str:
+    """What it is doing, in words; empty before it began."""
+    said = str(run.progress.get("phase", ""))
+    return _(PHASES.get(said, said)) if said else ""
 
 
 PARTS = ("status", "state", "limits", "facts", "figures")
@@ -287,7 +306,7 @@ def tensorboard(request: HttpRequest, pk: int) -> HttpResponse:
     """Its figures as an event file."""
     shown = get_object_or_404(Run, pk=pk)
     if not shown.metrics:
-        raise Http404(f"{shown} has no figures.")
+        raise Http404(_("%(run)s has no figures.") % {"run": shown})
     response = HttpResponse(journals.tensorboard(shown), content_type="application/octet-stream")
     response.headers["Content-Disposition"] = f'attachment; filename="events.out.tfevents.run-{pk}"'
     return response
@@ -300,7 +319,7 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
     checkpoint = get_object_or_404(Checkpoint.objects.select_related("run", "parent"), number=number)
     folder = checkpoint.folder
     if folder is None or not all((folder / name).is_file() for name in ADAPTER_FILES):
-        raise Http404(f"{checkpoint} has no adapter to download.")
+        raise Http404(_("%(checkpoint)s has no adapter to download.") % {"checkpoint": checkpoint})
     base = receipts.base_name(Path(settings.MODEL))
     told = json.loads((folder / ADAPTER_FILES[0]).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
     texts = {

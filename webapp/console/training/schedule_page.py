@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import SHARED
@@ -54,7 +55,7 @@ def pause(request: HttpRequest) -> HttpResponse:
         return hours.pause(by=person(request), reason=request.POST.get("reason", "").strip(), until=until)
 
     if said_aloud(request, hold):
-        messages.success(request, "Training is paused. A run that has started finishes.", extra_tags="good")
+        messages.success(request, _("Training is paused. A run that has started finishes."), extra_tags="good")
     return redirect("console:schedule")
 
 
@@ -62,9 +63,9 @@ def pause(request: HttpRequest) -> HttpResponse:
 @require_POST
 def resume(request: HttpRequest) -> HttpResponse:
     if hours.resume():
-        messages.success(request, "Training resumed: what is due starts within a minute.", extra_tags="good")
+        messages.success(request, _("Training resumed: what is due starts within a minute."), extra_tags="good")
     else:
-        messages.info(request, "Training was not paused.")
+        messages.info(request, _("Training was not paused."))
     return redirect("console:schedule")
 
 
@@ -75,7 +76,7 @@ def after(said: str) -> datetime | None:
     try:
         return timezone.now() + timedelta(hours=float(said.strip().replace(",", ".")))
     except (ValueError, OverflowError) as error:
-        raise HoursInvalid(f"{said.strip()!r} is no number of hours.") from error
+        raise HoursInvalid(_("%(said)r is no number of hours.") % {"said": said.strip()}) from error
 
 
 urls = [

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
+from django.utils.translation import pgettext_lazy
 
 from chat.models import Turn
 from episodes.models import Episode, Group
 from training.models import Sample
 from webapp.console.worlds import endings, playback, sights
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 PAGE = 40
 
@@ -25,16 +29,16 @@ LOST = "lost"
 VOID = "unscorable"
 PLAYING = "playing"
 
-CHOICES: Mapping[str, str] = {
-    Episode.Ending.SOLVED: "solved",
-    LOST: "not solved",
-    Episode.Ending.FAILED: "failed",
-    Episode.Ending.TRUNCATED: "cut off",
-    Episode.Ending.GAVE_UP: "gave up",
-    VOID: "unscorable",
-    Episode.Ending.INFRA_ERROR: "the world failed",
-    Episode.Ending.CANCELLED: "called off",
-    PLAYING: "being played",
+CHOICES: Mapping[str, StrOrPromise] = {
+    Episode.Ending.SOLVED: pgettext_lazy("attempt", "solved"),
+    LOST: pgettext_lazy("attempt", "not solved"),
+    Episode.Ending.FAILED: pgettext_lazy("attempt", "failed"),
+    Episode.Ending.TRUNCATED: pgettext_lazy("attempt", "cut off"),
+    Episode.Ending.GAVE_UP: pgettext_lazy("attempt", "gave up"),
+    VOID: pgettext_lazy("attempt", "unscorable"),
+    Episode.Ending.INFRA_ERROR: pgettext_lazy("attempt", "the world failed"),
+    Episode.Ending.CANCELLED: pgettext_lazy("attempt", "called off"),
+    PLAYING: pgettext_lazy("attempt", "being played"),
 }
 """What a list can be narrowed to."""
 
@@ -110,7 +114,7 @@ class Row:
 
     @property
     def ending(self) -> str:
-        return endings.WORDS[self.episode.ending]
+        return str(endings.WORDS[self.episode.ending])
 
     @property
     def tone(self) -> str:

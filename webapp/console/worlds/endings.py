@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext_lazy
+
 from episodes.models import Episode
 from webapp.charts.frame import short
-from webapp.console.board import counted
 
 Ending = Episode.Ending
 
 WORDS = {
-    "": "playing",
-    Ending.SOLVED: "solved",
-    Ending.FAILED: "failed",
-    Ending.TRUNCATED: "cut off",
-    Ending.GAVE_UP: "gave up",
-    Ending.INFRA_ERROR: "the world failed",
-    Ending.CANCELLED: "called off",
+    "": pgettext_lazy("attempt", "playing"),
+    Ending.SOLVED: pgettext_lazy("attempt", "solved"),
+    Ending.FAILED: pgettext_lazy("attempt", "failed"),
+    Ending.TRUNCATED: pgettext_lazy("attempt", "cut off"),
+    Ending.GAVE_UP: pgettext_lazy("attempt", "gave up"),
+    Ending.INFRA_ERROR: pgettext_lazy("attempt", "the world failed"),
+    Ending.CANCELLED: pgettext_lazy("attempt", "called off"),
 }
 """Each ending as pages name it."""
 
@@ -44,26 +46,57 @@ def why(episode: Episode, replies: int | None = None) -> str:
     >>> why(Episode(ending="failed", outcome=-0.25))
     'Its outcome was −0.25, and its world named no check.'
     """
-    found = _checks(episode.checks)
-    because = f": {found}" if found else ""
+    found, outcome = {"checks": _checks(episode.checks)}, {"outcome": short(episode.outcome or 0)}
     if episode.ending == Ending.TRUNCATED:
-        at = f"at {counted(replies, 'reply')}" if replies else "at its last reply"
-        if episode.cut_by == Episode.Cut.CONTEXT:
-            return f"The model’s window was full {at}: it says nothing of the agent, and does not count."
-        return f"Cut off {at}, before it had an answer{because}."
+        return _cut_off(episode, replies or 0, found["checks"])
     if episode.ending == Ending.GAVE_UP:
-        return f"The agent gave up{because}."
+        return _("The agent gave up: %(checks)s.") % found if found["checks"] else _("The agent gave up.")
     if episode.ending == Ending.FAILED:
-        if found:
-            return f"Its answer was wrong: {found}."
-        return f"Its outcome was {short(episode.outcome or 0)}, and its world named no check."
+        if found["checks"]:
+            return _("Its answer was wrong: %(checks)s.") % found
+        return _("Its outcome was %(outcome)s, and its world named no check.") % outcome
     if episode.ending == Ending.INFRA_ERROR:
-        return episode.reason or "The world failed, not the agent, as its player said: it has no outcome."
+        said = _("The world failed, not the agent, as its player said: it has no outcome.")
+        return episode.reason or said
     if episode.ending == Ending.CANCELLED:
-        return episode.reason or "Its player called it off: it has no outcome."
+        return episode.reason or _("Its player called it off: it has no outcome.")
     if episode.ending == Ending.SOLVED:
-        return "Solved." if episode.outcome == 1 else f"Solved, with an outcome of {short(episode.outcome or 0)}."
-    return "It is being played."
+        return _("Solved.") if episode.outcome == 1 else _("Solved, with an outcome of %(outcome)s.") % outcome
+    return _("It is being played.")
+
+
+def _cut_off(episode: Episode, n: int, checks: str) -> str:
+    told = {"n": n, "checks": checks}
+    if episode.cut_by == Episode.Cut.CONTEXT:
+        if not n:
+            return _("The model’s window was full at its last reply: it says nothing of the agent, and does not count.")
+        return (
+            ngettext(
+                "The model’s window was full at %(n)s reply: it says nothing of the agent, and does not count.",
+                "The model’s window was full at %(n)s replies: it says nothing of the agent, and does not count.",
+                n,
+            )
+            % told
+        )
+    if not n and checks:
+        return _("Cut off at its last reply, before it had an answer: %(checks)s.") % told
+    if not n:
+        return _("Cut off at its last reply, before it had an answer.")
+    if checks:
+        return (
+            ngettext(
+                "Cut off at %(n)s reply, before it had an answer: %(checks)s.",
+                "Cut off at %(n)s replies, before it had an answer: %(checks)s.",
+                n,
+            )
+            % told
+        )
+    return (
+        ngettext(
+            "Cut off at %(n)s reply, before it had an answer.", "Cut off at %(n)s replies, before it had an answer.", n
+        )
+        % told
+    )
 
 
 def _checks(checks: Mapping[str, bool | float]) -> str:
@@ -71,9 +104,9 @@ def _checks(checks: Mapping[str, bool | float]) -> str:
     false = [name for name, value in checks.items() if value is False]
     if false:
         names = ", ".join(f"“{name}”" for name in false)
-        return f"check {names} is false" if len(false) == 1 else f"checks {names} are false"
+        return ngettext("check %(names)s is false", "checks %(names)s are false", len(false)) % {"names": names}
     numbers = {name: value for name, value in checks.items() if not isinstance(value, bool) and value < 1}
     if not numbers:
         return ""
     name = min(numbers, key=lambda one: numbers[one])
-    return f"check “{name}” is {short(numbers[name])}"
+    return _("check “%(name)s” is %(value)s") % {"name": name, "value": short(numbers[name])}

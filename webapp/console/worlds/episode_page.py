@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from chat.models import Turn
@@ -16,7 +17,7 @@ from webapp.console.doors import for_signed_in, person
 from webapp.console.worlds import endings, playback, sights, worth
 from webapp.console.worlds.group_page import Cell, of_step
 
-YES = {True: "yes", False: "no"}
+YES = {True: gettext_lazy("yes"), False: gettext_lazy("no")}
 
 
 @for_signed_in

@@ -8,10 +8,11 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET
 
 from episodes.models import Episode, Group
-from webapp.console.board import counted
 from webapp.console.doors import for_signed_in, person
 from webapp.console.worlds import endings, playback, sights, standings, worth
 from webapp.console.worlds.playback import Step
@@ -45,7 +46,7 @@ class Column:
 
     @property
     def ending(self) -> str:
-        return endings.WORDS[self.episode.ending]
+        return str(endings.WORDS[self.episode.ending])
 
     @property
     def tone(self) -> str:
@@ -99,22 +100,35 @@ def teaches(group: Group, episodes: Sequence[Episode], found: GroupWorth) -> str
     now = group.standing()
     if now.state == "playing":
         over = sum(one.status != Episode.Status.PLAYING for one in episodes)
-        return f"It is being played: {over} of {max(len(episodes), group.attempts or 0)} attempts are over."
+        told = {"part": over, "whole": max(len(episodes), group.attempts or 0)}
+        return _("It is being played: %(part)s of %(whole)s attempts are over.") % told
     if now.state == "short":
         return now.reason
     if group.split == Group.Split.HELDOUT:
-        return "It is held out: it examines, and never teaches."
+        return _("It is held out: it examines, and never teaches.")
     if found.is_learned:
-        names = " and ".join(str(run) for run in found.runs)
-        return f"It taught: {names} learned from {counted(found.teaching, 'step')} of it."
+        names = f" {_('and')} ".join(_("run %(number)s") % {"number": run.pk} for run in found.runs)
+        return ngettext(
+            "It taught: %(runs)s learned from %(n)s step of it.",
+            "It taught: %(runs)s learned from %(n)s steps of it.",
+            found.teaching,
+        ) % {"runs": names, "n": found.teaching}
     if group.judged_at is None:
-        return f"It is complete: {now.counted} of {now.opened} attempts count. Its steps are being judged."
+        told = {"part": now.counted, "whole": now.opened}
+        return _("It is complete: %(part)s of %(whole)s attempts count. Its steps are being judged.") % told
     if found.unknown:
-        return "It is complete and judged."
+        return _("It is complete and judged.")
     if not found.teaching:
-        return "It teaches nothing: at no step do its attempts differ."
-    waits = f"It is in run {found.in_run}." if found.in_run else "It waits for training."
-    return f"It teaches: {counted(found.teaching, 'step')} of it have peers to compare with. {waits}"
+        return _("It teaches nothing: at no step do its attempts differ.")
+    waits = _("It waits for training.")
+    if found.in_run:
+        waits = _("It is in run %(number)s.") % {"number": found.in_run}
+    teaches = ngettext(
+        "It teaches: %(n)s step of it have peers to compare with.",
+        "It teaches: %(n)s steps of it have peers to compare with.",
+        found.teaching,
+    ) % {"n": found.teaching}
+    return f"{teaches} {waits}"
 
 
 def _rows(episodes: Sequence[Episode], steps: Mapping[UUID, Sequence[Step]], found: GroupWorth) -> list[Row]:

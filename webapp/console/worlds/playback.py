@@ -11,6 +11,8 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import Func, IntegerField, Prefetch
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from episodes.models import Episode
@@ -24,7 +26,7 @@ LONG = 600
 LONGEST = 20_000
 """Characters of a text that are shown."""
 
-WORLD, BY_WORLD = "world", "the world’s rule"
+WORLD, BY_WORLD = "world", gettext_noop("the world’s rule")
 """`Judgement.reward_from` where the world itself scored the step, and how pages say so."""
 
 
@@ -131,14 +133,14 @@ class Step:
     def doing(self) -> str:
         """What it did, on one line."""
         if self.is_hidden:
-            return "(off the record)"
+            return _("(off the record)")
         return did(self.calls, self.text)
 
     @property
     def result(self) -> str:
         """What came back, on one line."""
         if self.is_hidden:
-            return "(off the record)" if self.turn.next_state else ""
+            return _("(off the record)") if self.turn.next_state else ""
         return came(self.came_back)
 
 
@@ -209,14 +211,14 @@ def _scored(
     """A step's score and who gave it; None and nothing where none is known."""
     by_world = episode.scores.get(turn.completion_id)
     if judgement is None or not judgement.reward_from:
-        return (None, "") if by_world is None else (float(by_world), BY_WORLD)
+        return (None, "") if by_world is None else (float(by_world), _(BY_WORLD))
     source = precedence.of_reward(judgement.reward_from)
     whose = source.words if source else judgement.reward_from
     if judgement.reward_from == WORLD:
         whose, score = BY_WORLD, judgement.reward if by_world is None else by_world
     else:
         score = judgement.reward
-    return sample.reward if sample is not None and sample.episode_id is not None else score, whose
+    return sample.reward if sample is not None and sample.episode_id is not None else score, _(whose)
 
 
 def since(messages: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> tuple[list[Any], bool]:
@@ -264,7 +266,7 @@ def told(turn: Turn) -> str:
 def did(calls: Sequence[Doing], text: Text) -> str:
     if calls:
         return "; ".join(call.sentence for call in calls)
-    return " ".join(text.whole.split()) or "(nothing)"
+    return " ".join(text.whole.split()) or _("(nothing)")
 
 
 def came(messages: Sequence[Message]) -> str:

@@ -16,17 +16,18 @@ from django.db.models import (
     When,
 )
 from django.utils import timezone
+from django.utils.translation import pgettext_lazy
 
 from episodes.models import FEWEST, Episode, Group, is_quiet, why_short
 from training.models import Sample
 
 NAMES = {
-    "playing": "being played",
-    "short": "short",
-    "judging": "being judged",
-    "judged": "judged",
-    "learned": "learned",
-    "examined": "examined",
+    "playing": pgettext_lazy("group", "being played"),
+    "short": pgettext_lazy("group", "short"),
+    "judging": pgettext_lazy("group", "being judged"),
+    "judged": pgettext_lazy("group", "judged"),
+    "learned": pgettext_lazy("group", "learned"),
+    "examined": pgettext_lazy("group", "examined"),
 }
 """How far a group is, as pages name it. One that is held out is `examined` once it is over."""
 

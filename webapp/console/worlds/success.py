@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Count, Q, QuerySet
+from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
 from core.statistics import Arm, Bounds, wilson
 from episodes.models import COUNTED, Episode, Group, counts
@@ -14,7 +15,7 @@ from webapp.charts import shares
 from webapp.console.worlds import standings
 from webapp.console.worlds.attempts import Row
 
-SPLITS = {Group.Split.TRAIN: "train", Group.Split.HELDOUT: "held-out"}
+SPLITS = {Group.Split.TRAIN: pgettext_lazy("split", "train"), Group.Split.HELDOUT: gettext_lazy("held-out")}
 """Each split as pages name it."""
 
 
@@ -72,12 +73,12 @@ class Split:
 
     @property
     def title(self) -> str:
-        return SPLITS[Group.Split(self.name)]
+        return str(SPLITS[Group.Split(self.name)])
 
     @property
     def chart(self) -> shares.Chart | None:
         arms = {f"@{row.checkpoint}": Arm(row.solved, row.played - row.solved) for row in reversed(self.rows)}
-        return shares.ladder(arms, "solved")
+        return shares.ladder(arms, pgettext("attempt", "solved"))
 
 
 @dataclass
@@ -109,7 +110,9 @@ class World:
         """(state, in words, how many, tone) of each state that a group is in."""
         named = standings.NAMES.items()
         return [
-            (one, words, self.states[one], standings.TONES.get(one, "")) for one, words in named if self.states[one]
+            (one, str(words), self.states[one], standings.TONES.get(one, ""))
+            for one, words in named
+            if self.states[one]
         ]
 
     @property

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 from uuid import UUID
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from checkpoints.models import SHARED
 from episodes.models import Episode, Group
@@ -22,12 +25,21 @@ from training.objective.step_advantages import (
     step_advantages,
 )
 
-BASELINES: Mapping[str, str] = {
-    "index": "Each step is compared with the group’s other attempts at the same step: its score and its attempt’s "
-    "outcome together, less their mean, by their spread.",
-    "outcome": "Each attempt’s outcome is compared with the group’s other outcomes, and holds for each of its steps.",
-    "pooled": "Each step’s score and outcome together are compared with those of all steps of the group.",
-    "episode_plus_step": "Half of it compares outcomes within the group, half the scores of all its steps.",
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+BASELINES: Mapping[str, StrOrPromise] = {
+    "index": gettext_lazy(
+        "Each step is compared with the group’s other attempts at the same step: its score and its attempt’s outcome "
+        "together, less their mean, by their spread."
+    ),
+    "outcome": gettext_lazy(
+        "Each attempt’s outcome is compared with the group’s other outcomes, and holds for each of its steps."
+    ),
+    "pooled": gettext_lazy("Each step’s score and outcome together are compared with those of all steps of the group."),
+    "episode_plus_step": gettext_lazy(
+        "Half of it compares outcomes within the group, half the scores of all its steps."
+    ),
 }
 """What a baseline compares, in words."""
 
@@ -63,7 +75,7 @@ class GroupWorth:
 
     @property
     def compares(self) -> str:
-        return BASELINES.get(self.baseline, "")
+        return str(BASELINES.get(self.baseline, ""))
 
     @property
     def teaching(self) -> int:
@@ -79,18 +91,18 @@ def of(group: Group, episodes: Sequence[Episode]) -> GroupWorth:
     runs = list(Run.objects.filter(samples__in=_trained(samples)).distinct().order_by("pk").only("pk", "agents"))
     baseline = next((one.agents["baseline"] for one in reversed(runs) if one.agents.get("baseline")), _wanted(samples))
     if group.split == Group.Split.HELDOUT:
-        return GroupWorth(known, unknown="It is held out: it examines, and its steps are not judged.")
+        return GroupWorth(known, unknown=_("It is held out: it examines, and its steps are not judged."))
     if group.judged_at is None and not runs:
-        return GroupWorth(known, baseline, unknown="Not known before every step of the group has its score.")
+        return GroupWorth(known, baseline, unknown=_("Not known before every step of the group has its score."))
     found = _found(episodes, scores, baseline)
     worth: dict[tuple[UUID, int], Worth] = {}
     for episode, steps in zip(episodes, found.steps, strict=True):
         for n, step in enumerate(steps):
             key = (episode.pk, n)
-            worth[key] = Worth(scores.get(key), step.value, step.advantage, step.left_out or "")
+            worth[key] = Worth(scores.get(key), step.value, step.advantage, _(step.left_out or ""))
     for key in _trained_keys(samples):  # what a run found is what it learned from, whatever one would find now
         sample, now = samples[key], worth.get(key, Worth())
-        worth[key] = Worth(sample.reward, now.value, sample.advantage, sample.left_out)
+        worth[key] = Worth(sample.reward, now.value, sample.advantage, _(sample.left_out))
     in_run = next((one.run_id for one in samples.values() if one.status == Sample.Status.CLAIMED), None)
     return GroupWorth(worth, baseline, runs, in_run)
 
@@ -100,7 +112,7 @@ def why_not(episode: Episode) -> str:
     if not episode.ending:
         return ""
     outcome = outcome_of(Attempt(0, cast("Ending", episode.ending), episode.outcome, (), _cut_by(episode)))
-    return str(outcome) if isinstance(outcome, LeftOut) else ""
+    return _(str(outcome)) if isinstance(outcome, LeftOut) else ""
 
 
 def _found(episodes: Sequence[Episode], scores: Mapping[tuple[UUID, int], float], baseline: str) -> Advantages:

@@ -14,7 +14,7 @@ from chat.tools import programs, reaching
 from chat.tools.servers import Tool, ToolServer
 from core.errors import TalkbackError
 from core.visible import visible
-from webapp.console.tool_pages import ServerForm
+from webapp.console.system.tool_pages import ServerForm
 from webapp.management.terminal import TerminalCommand
 
 
