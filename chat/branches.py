@@ -12,6 +12,7 @@ from chat import stories
 from chat.composing import files
 from chat.models import Session, Turn
 from chat.search import keeping
+from chat.tools import calls
 
 SHOWN = 12
 """How many of a branch's newest turns a page shows at once; earlier ones are asked for."""
@@ -174,8 +175,17 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
     """These turns as a page shows them: with what each answers, and where its siblings are."""
     rows = Turn.objects.filter(pk__in=pks).select_related("session__key", "checkpoint").defer(*HEAVY)
     turns = list(rows.order_by("position"))
+    asked = {turn.pk: asked_by(turn) for turn in turns}
+    called = [turn.pk for turn in turns if turn.finish_reason == "tool_calls"]
+    answers = [turn.follows_id for turn in turns if any(one["role"] == "tool" for one in asked[turn.pk])]
+    made = calls.of_turns([*called, *answers])
     for turn in turns:
-        turn.said = asked_by(turn)  # type: ignore[attr-defined]  # for the page
+        said = asked[turn.pk]
+        if turn.follows_id in made:  # what its tools said stands with their calls
+            said = [message for message in said if message["role"] != "tool"]
+        turn.said = said  # type: ignore[attr-defined]  # for the page
+        turn.made = made.get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
+        turn.at_work = any(call.is_at_work for call in made.get(turn.pk, []))  # type: ignore[attr-defined]  # the same
         turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
         turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page
         turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # for the page

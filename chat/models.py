@@ -21,6 +21,8 @@ from chat.composing.prompts import SavedPrompt  # noqa: F401  # the same
 from chat.imports.import_rows import Import  # noqa: F401  # the same
 from chat.listing.folders import Folder
 from chat.search.passages import Passage  # noqa: F401  # the same
+from chat.tools.calls import ToolCall  # noqa: F401  # the same
+from chat.tools.servers import ToolServer  # noqa: F401  # the same
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
 from core.prepared import Prepared
@@ -226,6 +228,10 @@ class Session(models.Model):
     """What the model is told before all that is said (chat.composing.terms)."""
     sampling = models.JSONField(default=dict, blank=True)
     """temperature, top_p, max_new_tokens, where they are not the usual ones."""
+    tools = models.JSONField(default=list, blank=True)
+    """The tools that it may use (chat.tools.servers.Tool.id); none by default."""
+    granted = models.JSONField(default=list, blank=True)
+    """Those of them that its person always allows here (Tool.grant)."""
     checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, null=True, blank=True, related_name="pinned_chats")
     """The checkpoint that answers here whatever is live; null: the live one."""
     created_at = models.DateTimeField(default=timezone.now)

@@ -16,6 +16,7 @@ from django.template.loader import render_to_string
 from chat import branches
 from chat.models import Session, Turn, group_of
 from chat.sockets import PageSocket
+from chat.tools import calls
 
 EVERYONE = "chats"
 """The channel layer's name for every tab on any chat."""
@@ -70,6 +71,10 @@ class ChatConsumer(PageSocket):
         self.ended = self.ended - {event["turn"]} if is_written else self.ended | {event["turn"]}
         await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
 
+    async def calls_changed(self, event: dict[str, Any]) -> None:
+        """Tool calls of a reply are asked about, at work, or over."""
+        await self.push(await sync_to_async(self.draw_calls)(event["turn"]))
+
     async def chips_changed(self, event: dict[str, Any]) -> None:
         """Turns came further in learning, or a person said something of them."""
         await self.push(await sync_to_async(self.draw_chips)(event["turns"]))
@@ -104,6 +109,14 @@ class ChatConsumer(PageSocket):
             return ""
         shown = {"turns": branches.draw(tree, [turn.pk]), "elsewhere": turn.pk not in tree.path}
         return render_to_string("chat/_pushed_turn.html", shown | {"user": self.scope["user"]})
+
+    def draw_calls(self, pk: Any) -> str:
+        """The tool calls of one turn; empty when it is not there any more."""
+        turn = self.turns().filter(pk=pk).only("pk", "error", "finish_reason", "session_id").first()
+        if turn is None:
+            return ""
+        turn.made = calls.of_turns([turn.pk]).get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
+        return render_to_string("chat/tools/_calls.html", {"turn": turn, "user": self.scope["user"], "pushed": True})
 
     def draw_chips(self, pks: Collection[Any] | None = None) -> str:
         """Chips and thumbs of these turns; of all that a page shows, when none are named. What a person is typing

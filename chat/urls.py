@@ -5,6 +5,7 @@ from django.urls import include, path
 from chat import views
 from chat.listing import views as listing
 from chat.search.views import search
+from chat.tools import pages as tools
 
 app_name = "chat"
 urlpatterns = [
@@ -30,5 +31,6 @@ urlpatterns = [
     path("turns/<uuid:pk>/again/", views.again, name="again"),
     path("turns/<uuid:pk>/continue/", views.continue_reply, name="continue"),
     path("turns/<uuid:pk>/edit/", views.edit, name="edit"),
+    path("calls/<row:pk>/", tools.decide, name="decide-call"),
     path("turns/<uuid:pk>/show/", views.show_branch, name="show-branch"),
 ]

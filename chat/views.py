@@ -23,8 +23,10 @@ from chat.composing.files import TextFile, split_files, with_files
 from chat.forms import EditForm, MessageForm
 from chat.listing import pages
 from chat.models import Consent, Session, Turn
-from chat.replying import continuing, live_replies, replies
+from chat.replying import continuing, replies
 from chat.requests import Ask, Message, PageSession
+from chat.tools import calls, offering, rounds
+from chat.turns import ContextTooLong
 from core import stores
 from core.errors import TalkbackError
 from gpu_workers import engines
@@ -89,9 +91,7 @@ async def ask_and_show(
     request: HttpRequest, user: User | AnonymousUser, session: Session | None, form: Form
 ) -> HttpResponse:
     try:
-        turn = await live_replies.open_and_answer(
-            lambda: open_message(user, session, **form.cleaned_data), engines.policy()
-        )
+        turn = await rounds.open_and_answer(lambda: open_message(user, session, **form.cleaned_data), engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
@@ -125,7 +125,7 @@ async def edit(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 async def answer_in_branch(request: HttpRequest, open_turn: Callable[[], Turn]) -> HttpResponse:
     """Open a turn, have it answered, and show it where the page stands."""
     try:
-        turn = await live_replies.open_and_answer(open_turn, engines.policy())
+        turn = await rounds.open_and_answer(open_turn, engines.policy())
     except Exception as error:
         if (failure := stores.name_failure(error)) is None:
             raise
@@ -161,6 +161,7 @@ async def stop(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
     async for turn in Turn.objects.filter(session=session, status=Turn.Status.ANSWERING):
         await replies.stop(turn, engines.policy())
+    await rounds.stop(session)
     return HttpResponse(status=204) if request.htmx else redirect(session_url(session))  # type: ignore[attr-defined]
 
 
@@ -177,6 +178,8 @@ def open_message(
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
     says how a new session begins; None: as this person's sessions do. It continues the turn `after`, which its person
     saw last; where that is gone or not known, the branch that is shown."""
+    if session is not None:
+        calls.check_idle(session)
     last = session.turns.filter(pk=after).first() if session and after and branches.has_branches(session) else None
     last = last or (branches.last_shown(session) if session is not None else None)
     learns = None if off_record is None else not off_record
@@ -187,6 +190,7 @@ def open_message(
 def retry_reply(user: Any, old: Turn) -> Turn:
     """Another turn on the same messages. Raises WrittenElsewhere."""
     check_branching(old.session)
+    calls.check_idle(old.session)
     return ask_on_page(PageSession(user, old.session, old.follows, instead_of=old), old.messages)
 
 
@@ -194,6 +198,11 @@ def edit_message(user: Any, old: Turn, text: str) -> Turn:
     """A turn on what was said before this one, and these words in place of its own; its files stay. Raises
     WrittenElsewhere."""
     check_branching(old.session)
+    calls.check_idle(old.session)
+    if old.messages[-1]["role"] != "user":
+        raise NotWritten(
+            gettext("This reply goes on from a tool's answer, which no person wrote: edit the message before it.")
+        )
     page = PageSession(user, old.session, old.follows, instead_of=old)
     _, sent = split_files(old.messages[-1].get("content") or "")
     return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": with_files(text, sent)}])
@@ -205,6 +214,18 @@ class WrittenElsewhere(TalkbackError):
     code, status = "written_elsewhere", 409
 
 
+class NotWritten(TalkbackError):
+    """What is to be worded anew was not said by a person."""
+
+    code, status = "not_written", 409
+
+
+class ToolsTooLong(TalkbackError):
+    """The conversation does not fit the model's window with the definitions of its tools."""
+
+    code, status = "tools_too_long", 422
+
+
 def check_branching(session: Session) -> None:
     if not branches.has_branches(session):
         raise WrittenElsewhere(gettext("This chat comes through the API: it is answered, and tried again, there."))
@@ -213,9 +234,22 @@ def check_branching(session: Session) -> None:
 def ask_on_page(page: PageSession, messages: Sequence[Message]) -> Turn:
     """Ask as an API's client does, with the page's own session and settings."""
     given = terms.of_page(page.user, page.session)
-    told = terms.with_instructions(messages, given.instructions)
-    ask = Ask(told, terms.sampling_of(given), terms.answering(page.user, page.session), protocol="")
-    (turn,) = asking.open_turns(page, ask)
+    tools = offering.chosen(given)
+    told = terms.with_instructions(messages, offering.told(given.instructions, tools))
+    answering, defined = terms.answering(page.user, page.session), offering.definitions(tools)
+    ask = Ask(told, terms.sampling_of(given), answering, protocol="", tools=defined)
+    try:
+        (turn,) = asking.open_turns(page, ask)
+    except ContextTooLong as refusal:
+        if not tools:
+            raise
+        raise ToolsTooLong(
+            gettext(
+                "This chat and what its tools say of themselves do not fit the model's window of %(window)d tokens. "
+                "Choose fewer tools in this chat's settings, or begin a new chat."
+            )
+            % {"window": refusal.window}
+        ) from refusal
     return turn
 
 
@@ -223,6 +257,8 @@ def history_with(turn: Turn | None) -> list[dict[str, Any]]:
     """The conversation up to and with this turn, as the next request's history."""
     if turn is None:
         return []
+    if turn.finish_reason == "tool_calls":
+        return [*turn.messages, rounds.spoken(turn), *calls.results_of(turn.message, turn.calls.all())]
     return [*turn.messages, {"role": "assistant", "content": turn.text}] if turn.text else list(turn.messages)
 
 

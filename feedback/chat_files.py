@@ -12,6 +12,8 @@ from chat import branches
 from chat.imports import files, talkback
 from chat.models import Session, Turn
 from chat.search import keeping
+from chat.tools import calls
+from chat.tools.calls import ToolCall
 from feedback.models import Feedback
 
 THUMBS = {1: "👍", -1: "👎"}
@@ -19,7 +21,8 @@ THUMBS = {1: "👍", -1: "👎"}
 
 def as_json(session: Session) -> bytes:
     """All turns of all branches, with thumbs, marks and corrections that stand."""
-    told = given_on(session)
+    told, turns = given_on(session), rows(session)
+    called = calls.of_turns(turn.pk for turn in turns)
     chat = {
         "id": str(session.pk),
         "title": session.title,
@@ -29,14 +32,14 @@ def as_json(session: Session) -> bytes:
         "pinned": session.pinned_at is not None,
         "learns": session.learns,
         "shown": str(session.head) if session.head else None,
-        "turns": [turn_as_json(turn, told.get(turn.pk, [])) for turn in rows(session)],
+        "turns": [turn_as_json(turn, told.get(turn.pk, []), called.get(turn.pk, [])) for turn in turns],
     }
     file = {"object": talkback.OBJECT, "version": 1, "exported_at": timezone.now().isoformat(), "chats": [chat]}
     return files.encode(file)
 
 
-def turn_as_json(turn: Turn, given: list[Feedback]) -> dict[str, Any]:
-    return {
+def turn_as_json(turn: Turn, given: list[Feedback], made: list[ToolCall]) -> dict[str, Any]:
+    told = {
         "id": str(turn.pk),
         "follows": str(turn.follows_id) if turn.follows_id else None,
         "said": keeping.words_said(turn.messages, turn.client),
@@ -48,20 +51,33 @@ def turn_as_json(turn: Turn, given: list[Feedback]) -> dict[str, Any]:
             {name: getattr(one, name) for name in ("kind", "value", "text", "wish", "tags", "spans")} for one in given
         ],
     }
+    if made:
+        told["calls"] = [{"name": one.name, "arguments": one.arguments, "result": one.answer} for one in made]
+    return told
 
 
 def as_markdown(session: Session) -> str:
     """The branch that is shown, to be read."""
     told, tree = given_on(session), branches.Tree.of(session)
     by_pk = {turn.pk: turn for turn in rows(session)}
+    called = calls.of_turns(tree.path)
     begun = date_format(timezone.localtime(session.created_at), _("j F Y"))
     parts = [f"# {session}", f"{begun}, {session.pk}"]
     for pk in tree.path:
         if (turn := by_pk.get(pk)) is None:
             continue
-        parts += ["## " + _("You"), keeping.words_said(turn.messages, turn.client), f"## {model_of(turn)}", turn.text]
+        words = keeping.words_said(turn.messages, turn.client)
+        made = called.get(pk, [])
+        parts += ["## " + _("You"), words] if words else []  # else it goes on from what tools said
+        parts += [f"## {model_of(turn)}", turn.text, *(lines_of(call) for call in made)]
         parts += [line_of(one) for one in told.get(pk, [])]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def lines_of(call: ToolCall) -> str:
+    """A tool call and its result, as a quotation."""
+    said = f"Tool {call.name}({call.arguments}): {call.answer}"
+    return "\n".join(f"> {line}".rstrip() for line in said.splitlines())
 
 
 def line_of(given: Feedback) -> str:

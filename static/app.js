@@ -237,7 +237,7 @@ document.addEventListener("keydown", (event) => {
     } else if (open && open.matches(".menu, .journey, .edit")) {
       open.open = false;
       find("summary", open).focus({ preventScroll: true });
-    } else if (find(".turn.answering")) {
+    } else if (find(".turn.answering, .call[data-at-work]")) {
       find(".stop", composer())?.click();
     }
   } else if (event.key === "/" && area && !isTyping(event.target)) {

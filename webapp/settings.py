@@ -310,6 +310,10 @@ DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", "talkback@localhost")
 EMAIL_TIMEOUT = 10
 WEBHOOKS_INSIDE = env("WEBHOOKS_INSIDE") == "1"
 """Whether webhooks may post to addresses of this machine and its network."""
+TOOLS_INSIDE = env("TOOLS_INSIDE") == "1"
+"""Whether MCP servers of chats may have addresses of this machine and its network."""
+TOOLS_FILE = env("TOOLS_FILE")
+"""A JSON file of MCP servers that are programs: {"servers": {NAME: {"command": [WORD, ...], "env", "folder"}}}."""
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
@@ -460,5 +464,10 @@ LOGGING = {
     "filters": {"plain": {"()": "webapp.logs.WithoutTraceback"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["plain"]}},
     "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
-    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
+    },
 }

@@ -39,7 +39,9 @@ def compare(user: Any, old: Turn, number: int) -> Turn:
     head = old.session.head
     page = PageSession(user, old.session, old.follows, instead_of=old, compares=True)
     with transaction.atomic():
-        ask = Ask(old.messages, terms.sampling_of(old.session), other, protocol="")
+        choice = old.asked.get("tool_choice", "auto")
+        drawn = terms.sampling_of(old.session)
+        ask = Ask(old.messages, drawn, other, protocol="", tools=old.tools, tool_choice=choice)
         (turn,) = asking.open_turns(page, ask)
         Session.objects.filter(pk=turn.session_id).update(head=old.pk if head is None else head)
     return turn

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from chat import branches
 from chat.composing import beside
 from chat.models import Turn
-from chat.replying import live_replies
+from chat.tools import rounds
 from core import stores
 from gpu_workers import engines
 
@@ -48,7 +48,7 @@ async def compare(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     old = await sync_to_async(get_object_or_404)(Turn.objects.visible_to(user).select_related("session"), pk=pk)
     number = request.POST.get("checkpoint", "")
     try:
-        await live_replies.open_and_answer(
+        await rounds.open_and_answer(
             lambda: beside.compare(user, old, int(number) if number.isdecimal() and len(number) < 10 else -1),
             engines.policy(),
         )

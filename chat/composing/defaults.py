@@ -18,6 +18,9 @@ class ChatDefaults(models.Model):
     sampling = models.JSONField(default=dict, blank=True)
     """temperature, top_p, max_new_tokens, where they are set."""
 
+    tools = models.JSONField(default=list, blank=True)
+    """The tools that they may use (chat.tools.servers.Tool.id)."""
+
     def __str__(self) -> str:
         return f"settings of new chats of {self.user}"
 
@@ -29,4 +32,4 @@ class ChatDefaults(models.Model):
     @property
     def fields(self) -> dict[str, Any]:
         """As fields of a session that begins."""
-        return {"instructions": self.instructions, "sampling": self.sampling}
+        return {"instructions": self.instructions, "sampling": self.sampling, "tools": self.tools}

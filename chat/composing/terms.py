@@ -37,6 +37,7 @@ class Terms(Protocol):
 
     instructions: str
     sampling: dict[str, Any]
+    tools: list[str]
 
 
 def of_page(user: User | AnonymousUser, session: Session | None) -> Terms:

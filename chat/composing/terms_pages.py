@@ -20,6 +20,7 @@ from chat.composing import terms
 from chat.composing.defaults import ChatDefaults
 from chat.models import Session
 from chat.rendering.renderer import Renderer
+from chat.tools import offering
 from checkpoints.models import Checkpoint
 
 LONGEST = 4000
@@ -44,6 +45,8 @@ class TermsForm(forms.Form):
     max_new_tokens = forms.IntegerField(required=False, min_value=16)
     checkpoint = forms.IntegerField(required=False)
     """By its number; none: the live one."""
+    tools = forms.Field(required=False, widget=forms.SelectMultiple)
+    """Those that the chat may use (chat.tools.servers.Tool.id)."""
 
     def __init__(self, *args: Any, user: User | AnonymousUser, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -71,6 +74,14 @@ class TermsForm(forms.Form):
             raise forms.ValidationError(_("This checkpoint does not answer you. Choose one of the list."))
         return found
 
+    def clean_tools(self) -> list[str]:
+        """As they are chosen; what is offered no more is left out."""
+        said = set(self.cleaned_data["tools"] or [])
+        kept = [tool.id for tool in offering.on_offer() if tool.id in said] if said else []
+        if len(kept) > offering.MOST:
+            raise forms.ValidationError(_("A chat may use at most %(most)d tools.") % {"most": offering.MOST})
+        return kept
+
     @property
     def sampling(self) -> dict[str, Any]:
         """What differs from the usual."""
@@ -86,7 +97,7 @@ def chat_terms(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     session = get_object_or_404(Session.objects.visible_to(request.user).select_related("checkpoint"), pk=pk, key=None)
     form = TermsForm(request.POST if request.method == "POST" else None, user=request.user)
     if form.is_bound and form.is_valid():
-        said = {"instructions": form.cleaned_data["instructions"], "sampling": form.sampling}
+        said = {name: form.cleaned_data[name] for name in ("instructions", "tools")} | {"sampling": form.sampling}
         Session.objects.filter(pk=session.pk).update(**said, checkpoint=form.cleaned_data["checkpoint"])
         return redirect("chat:session", session.pk)
     context = {"session": session, "standing": session, "action": reverse("chat:terms", args=[session.pk])}
@@ -100,7 +111,7 @@ def default_terms(request: HttpRequest) -> HttpResponse:
     """The settings that this person's new chats begin with."""
     form = TermsForm(request.POST if request.method == "POST" else None, user=request.user)
     if form.is_bound and form.is_valid():
-        said = {"instructions": form.cleaned_data["instructions"], "sampling": form.sampling}
+        said = {name: form.cleaned_data[name] for name in ("instructions", "tools")} | {"sampling": form.sampling}
         ChatDefaults.objects.update_or_create(user_id=cast(int, request.user.pk), defaults=said)
         return redirect("chat:new")
     context = {"standing": ChatDefaults.of(request.user), "action": reverse("chat:default-terms")}
@@ -110,7 +121,7 @@ def default_terms(request: HttpRequest) -> HttpResponse:
 def show(request: HttpRequest, form: TermsForm, context: dict[str, Any]) -> HttpResponse:
     is_panel = bool(request.htmx)  # type: ignore[attr-defined]
     template = "chat/composing/_terms.html" if is_panel else "chat/composing/terms.html"
-    context |= {"form": form, "usual": terms.USUAL}
+    context |= {"form": form, "usual": terms.USUAL, "tools": offering.by_server(context["standing"], form.data)}
     return render(request, template, context, status=422 if form.errors else 200)
 
 

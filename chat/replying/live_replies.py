@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import close_old_connections
 from django.utils.html import format_html
 
-from chat.models import Turn
+from chat.models import Turn, group_of
 from chat.rendering import markdown
 from chat.replying import replies
 from core import stores
@@ -22,32 +22,17 @@ from gpu_workers.engine.interface import Engine
 
 log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 FRAME_S = 0.04
 """The shortest time between two pictures of a growing reply: quicker than an eye, slower than a GPU."""
 
 _speaking: set[asyncio.Task[Any]] = set()
 
 
-async def open_and_answer(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
-    """Open a turn and have the engine answer it. Who asked may leave in between and take their request along: what is
-    stored is answered all the same."""
-
-    async def both() -> Turn:
-        turn = await sync_to_async(open_turn)()
-        if not turn.repeated:
-            start(turn, engine)
-        return turn
-
-    opening = asyncio.create_task(both())
-    _speaking.add(opening)
-    opening.add_done_callback(_speaking.discard)
-    return await asyncio.shield(opening)
-
-
-def start(turn: Turn, engine: Engine) -> asyncio.Task[None]:
-    """Have the engine answer `turn`, shown to each page that watches its session. Needs a running event loop."""
-    # A fresh context: the request that asked takes its thread for database work with it when it ends.
-    task = asyncio.get_running_loop().create_task(speak(turn, engine), context=contextvars.Context())
+def begin(work: Coroutine[Any, Any, Result], context: contextvars.Context | None = None) -> asyncio.Task[Result]:
+    """Run this to its end, whether its caller waits for it or not."""
+    task = asyncio.get_running_loop().create_task(work, context=context)
     _speaking.add(task)
     task.add_done_callback(_speaking.discard)
     return task
@@ -91,8 +76,17 @@ async def speak(turn: Turn, engine: Engine) -> None:
 async def publish(turn: Turn, text: str, failure: str = "") -> None:
     """Show the whole reply so far, and what ended it: a tab that missed some catches up with the next picture."""
     note = format_html('<p class="note bad" role="alert">{}</p>', failure) if failure else ""
-    event = {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text) + note}
+    await send(turn, {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text) + note})
+
+
+async def publish_calls(turn: Turn) -> None:
+    """Show what became of the tool calls of this reply."""
+    await send(turn, {"type": "calls.changed", "turn": str(turn.pk)})
+
+
+async def send(turn: Turn, event: dict[str, str]) -> None:
+    """Tell the pages that watch the turn's session."""
     try:
-        await get_channel_layer().group_send(turn.session.group, event)
+        await get_channel_layer().group_send(group_of(turn.session_id), event)
     except Exception as error:  # whichever way Redis is away: the reply goes on, and the row will show it
         log.warning("no page sees turn %s grow: %s", turn.pk, error)

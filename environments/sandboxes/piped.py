@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from core.mcp.programs import Talker
 from environments.errors import SandboxUnavailable
 from environments.sandboxes import bubblewrap
 from environments.sandboxes.bubblewrap import TEMPORARY, Bubblewrap, python_inside
@@ -29,17 +25,6 @@ except OSError as error:
     sys.exit(f"{said['argv'][0]}: {error.strerror}")
 """
 """Becomes the program, within its limits."""
-
-
-class Talker(ABC):
-    """A program that runs: pipes to it, and its end."""
-
-    process: subprocess.Popen[bytes]
-    """Its standard streams are pipes; nothing of the player's environment is in its own."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End it and all that it started; safe to call twice."""
 
 
 @dataclass(eq=False)
@@ -74,27 +59,3 @@ class Confined(Talker):
 
     def kill(self) -> None:
         self._sandbox.kill()
-
-
-class Own(Talker):
-    """A program of one's own, as this user, with its network and files, and with an environment of few words."""
-
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
-        """Raises SandboxUnavailable where it does not start."""
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        pipe = subprocess.PIPE
-        try:
-            self.process = subprocess.Popen(
-                list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=kept | dict(env), cwd=cwd, start_new_session=True
-            )
-        except OSError as error:
-            raise SandboxUnavailable(f"{argv[0]}: {error.strerror}") from error
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            with suppress(OSError):
-                if stream is not None:
-                    stream.close()

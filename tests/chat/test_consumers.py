@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from chat import branches, session_sockets, turns
 from chat.models import Session, Turn
 from chat.replying import live_replies
+from chat.tools import rounds
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from tests import sockets
@@ -55,7 +56,7 @@ async def test_a_tab_that_comes_late_is_shown_what_there_is(session, ana, engine
 
 async def test_a_reply_goes_on_with_no_page_watching(session, engine):
     turn = await open_turn(session, HI)
-    await live_replies.start(turn, engine)
+    await rounds.start(live_replies.speak(turn, engine))
     assert (await Turn.objects.aget(pk=turn.pk)).status == Turn.Status.SERVED
 
 

@@ -117,6 +117,7 @@ ENTRIES: tuple[tuple[StrOrPromise, str, tuple[Place, ...]], ...] = (
             Place(_("Engines"), "console:engines", ("console:engine",), term="engine", needs="engines"),
             Place(_("Judges"), "console:judges", ("console:judge",), term="judge", needs="review"),
             Place(_("Clients"), "console:clients", ("console:client",), term="client", needs="clients"),
+            Place(_("Tools"), "console:tools", needs="engines"),
             Place(_("Connect"), "connect:home", ("connect:key", "connect:new")),
             Place(_("Notices"), "console:notices", ("console:notice",), term="notice", needs="notices"),
             Place(_("Webhooks"), "console:webhooks", needs="notices"),

@@ -32,6 +32,8 @@ SECRET = {
     "chat.folder": {"name"},
     "chat.savedprompt": {"name"},
     "chat.session": {"title", "external_id", "imported_as"},
+    "chat.toolcall": {"call_id", "tool", "grant", "name"},
+    "chat.toolserver": {"url"},
     "chat.turn": {"chain", "request_chain", "request_key", "completion_id"},
     "feedback.receipt": {"key", "body"},
     "judge.hint": {"evidence"},

@@ -2,10 +2,20 @@
 
 from django.urls import path
 
-from webapp.console import audit, client_pages, engine_pages, health_page, notice_pages, views, webhook_pages, welcome
+from webapp.console import (
+    audit,
+    client_pages,
+    engine_pages,
+    health_page,
+    notice_pages,
+    views,
+    webhook_pages,
+    welcome,
+)
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
 from webapp.console.datasets import export_pages, import_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reviewer_pages, reward_queue
+from webapp.console.system import tool_pages
 from webapp.console.training import (
     line_pages,
     note_pages,
@@ -46,6 +56,7 @@ urlpatterns = [
     *notice_pages.urls,
     *health_page.urls,
     *webhook_pages.urls,
+    *tool_pages.urls,
     *welcome.urls,
     *approval_pages.urls,
     *policy_pages.urls,

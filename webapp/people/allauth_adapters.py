@@ -5,8 +5,6 @@ Passwords, sign-in links, invitations and roles are ours; allauth does second fa
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import Any
 
 import requests
@@ -16,7 +14,6 @@ from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from allauth.socialaccount.models import SocialLogin
 from allauth.socialaccount.providers.base import AuthProcess
-from cryptography.fernet import Fernet
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -26,6 +23,10 @@ from django.utils.translation import gettext as _
 
 from accounts import deeds, roles
 from accounts.models import RANKS, Role
+from core.sealed import seal, unseal
+
+FACTORS = "second factors"
+"""What their secrets are sealed for."""
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -48,15 +49,10 @@ class SecondFactorAdapter(DefaultMFAAdapter):
 
     def encrypt(self, text: str) -> str:
         """What the database holds of a secret opens nothing without SECRET_KEY."""
-        return _box().encrypt(text.encode()).decode()
+        return seal(text, FACTORS)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return _box().decrypt(encrypted_text.encode()).decode()
-
-
-def _box() -> Fernet:
-    key = hashlib.scrypt(settings.SECRET_KEY.encode(), salt=b"second factors", n=2**12, r=8, p=1, dklen=32)
-    return Fernet(base64.urlsafe_b64encode(key))
+        return unseal(encrypted_text, FACTORS)
 
 
 class OpenIdAdapter(DefaultSocialAccountAdapter):

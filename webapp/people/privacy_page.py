@@ -29,7 +29,7 @@ from accounts import deeds, roles
 from accounts.languages import chosen_by
 from accounts.models import Deed
 from accounts.roles import may
-from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
+from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, ToolServer, Turn
 from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
 from core.errors import TalkbackError
@@ -75,11 +75,11 @@ IN_WORDS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A judge or an engine that reads what this person writes."""
+    """A judge, an engine or a server of tools that reads what this person writes."""
 
     name: str
     does: str
-    """answers | judges | passes on | learns"""
+    """answers | judges | passes on | learns | tools"""
     host: str
     leaves_machine: bool
 
@@ -91,6 +91,7 @@ class Reader:
             "judges": pgettext("what it does", "judges"),
             "passes on": _("passes prompts on to those"),
             "learns": pgettext("what it does", "learns"),
+            "tools": _("runs tools that you choose, on what the model writes for them"),
         }
         return words[self.does]
 
@@ -208,7 +209,7 @@ def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
 
 
 def readers() -> list[Reader]:
-    """Who reads what is written here: every engine that answers, every judge, and a learner elsewhere."""
+    """Who reads what is written here: engines, judges, a learner elsewhere, and servers of tools."""
     answering = [
         Reader(settings.MODEL_NAME, "answers", host_of(url), naming.leaves_machine(url)) for url in engines.addresses()
     ]
@@ -221,7 +222,12 @@ def readers() -> list[Reader]:
         judging = []
     if outside.is_outside():
         judging.append(Reader("Tinker", "learns", naming.host_of(settings.TINKER_URL), True))
-    return [*answering, *judging]
+    # A program of the file runs here, and may send on what it is given.
+    tools = [
+        Reader(server.name, "tools", host_of(server.url), server.is_program or naming.leaves_machine(server.url))
+        for server in ToolServer.objects.all()
+    ]
+    return [*answering, *judging, *tools]
 
 
 def host_of(url: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from core.mcp.results import Answered, shown
 from environments.sandboxes.trees import File, Tree, read_folder
 from environments.sandboxes.verifier import Verifier
 from environments.worlds import answers
 from environments.worlds.answers import Check
 from environments.worlds.base import Ending, Outcome, WorldFailed
 from environments.worlds.mcp.connection import Connection
-from environments.worlds.mcp.results import verdict_of
 
 COURSE = "attempt.json"
 """Where a command reads what happened: {"calls": [{"tool", "arguments", "result", "is_error"}]}."""
@@ -50,3 +51,27 @@ def _verified(command: tuple[str, ...], tests: Path | None, calls: Sequence[Mapp
         words = " ".join(score.output.split())[-300:]
         raise WorldFailed(f"The command that scores gave no verdict: {score.reason} {words}".strip())
     return score.outcome
+
+
+def verdict_of(answered: Answered, tool: str) -> float:
+    """The share, 0 to 1, that a tool which scores gave. Raises WorldFailed for anything else: no agent is to blame.
+
+    >>> verdict_of(Answered([{"type": "text", "text": "true"}]), "score")
+    1.0
+    >>> verdict_of(Answered([], {"score": 0.25}), "score")
+    0.25
+    """
+    said = shown(answered, 200)
+    if answered.is_error:
+        raise WorldFailed(f"The tool {tool}, which scores, says that it failed: {said}")
+    value: Any = answered.structured
+    if value is None:
+        try:
+            value = json.loads("".join(str(block.get("text", "")) for block in answered.content))
+        except (ValueError, RecursionError):
+            value = None
+    if isinstance(value, Mapping):
+        value = next((value[name] for name in ("score", "reward", "result") if name in value), None)
+    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
+        raise WorldFailed(f"The tool {tool} gave no verdict, which is true, false, or 0 to 1: {said}")
+    return float(value)

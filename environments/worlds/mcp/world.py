@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import tempfile
@@ -13,14 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.mcp import MISSING, is_installed
+from core.mcp.offered import Offered, shown_name
+from core.mcp.results import cut, shown
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable, Unplayable
 from environments.sandboxes.trees import read_folder
 from environments.worlds import answers
 from environments.worlds.answers import Check
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
 from environments.worlds.checks import Checked
-from environments.worlds.mcp.offered import Offered, shown_name
-from environments.worlds.mcp.results import cut, shown
 from environments.worlds.mcp.task_file import Server, read
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class McpWorld(World):
 
     def __init__(self, path: Path, check: Check = "math", *, trusted: bool = False) -> None:
         """`path` names a server and tasks; `trusted`: the server's program runs as this user, in no sandbox."""
-        if importlib.util.find_spec("mcp") is None:
-            raise Unplayable("MCP servers are spoken to by mcp: install it with `pip install 'talkback[worlds]'`.")
+        if not is_installed():
+            raise Unplayable(MISSING)
         self.file, self.trusted, self._check = read(path), trusted, check
         self.server = self.file.server if trusted else self._stage(self.file.server)
         self.horizon = self.file.horizon or self.horizon

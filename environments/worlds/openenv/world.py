@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from core.mcp.offered import Listed, Offered, shown_name
+from core.mcp.results import Answered, cut, shown
 from environments.errors import Unplayable
 from environments.worlds.base import Attempt, Call, Outcome, Seen, Split, Task, World, WorldFailed
 from environments.worlds.checks import Checked
-from environments.worlds.mcp.offered import Listed, Offered, shown_name
-from environments.worlds.mcp.results import Answered, cut, shown
 from environments.worlds.openenv.rewards import End
 from environments.worlds.openenv.task_file import Plan, read
 

@@ -18,7 +18,18 @@ from accounts import deeds
 from accounts import models as accounts
 from chat.imports.import_rows import Import
 from chat.listing.folders import Folder
-from chat.models import ApiKey, ChatDefaults, ClientRules, Consent, SavedPrompt, Session, Spending, Turn
+from chat.models import (
+    ApiKey,
+    ChatDefaults,
+    ClientRules,
+    Consent,
+    SavedPrompt,
+    Session,
+    Spending,
+    ToolCall,
+    ToolServer,
+    Turn,
+)
 from chat.search import keeping
 from checkpoints import models as checkpoints
 from episodes import models as episodes
@@ -59,6 +70,9 @@ def rows(operator, talker, console, make_lesson):
     Consent.objects.create(user=talker, learns=True)
     ChatDefaults.objects.create(user=talker, instructions=WORDS)
     SavedPrompt.objects.create(user=talker, name=WORDS, text=WORDS)
+    server = ToolServer.objects.create(name="shop", url=f"https://example.org/{WORDS}", token=WORDS, fault=WORDS)
+    asked = {"name": WORDS, "tool": WORDS, "grant": WORDS, "call_id": WORDS, "arguments": WORDS, "result": WORDS}
+    ToolCall.objects.create(turn=turn, place=0, server=server, **asked)
     ClientRules.objects.create(name="mine", source="[[rules]]")
     Feedback.objects.give(turn, by=talker, kind="guidance", text=WORDS)
     Receipt.objects.create(turn=turn, key=WORDS, body=WORDS)

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from webapp.notifications import addresses
+from core import outside
 from webapp.notifications.addresses import AddressRefused, resolve
 
 INSIDE = (
@@ -25,7 +25,7 @@ def names(monkeypatch):
             raise socket.gaierror("unknown")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in known[host]]
 
-    monkeypatch.setattr(addresses.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(outside.socket, "getaddrinfo", look_up)
     return known
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts.models import Role
 from accounts.roles import give
 from chat import sessions
-from chat.models import ApiKey, Consent, Session, Turn
+from chat.models import ApiKey, Consent, Session, ToolServer, Turn
 from checkpoints.models import Checkpoint, Notice, Taint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling, Vote
@@ -271,6 +271,15 @@ def test_every_engine_that_answers_is_named_with_where_it_is(page, settings):
     assert "leaves this machine</span> gpu.example.com:30000" in text
     assert "127.0.0.1:8001" in text
     assert "the router" in text
+
+
+def test_servers_of_tools_are_named_with_where_they_are(page):
+    ToolServer.objects.create(name="shop", url="https://tools.example.com/mcp")
+    ToolServer.objects.create(name="near", url="http://127.0.0.1:9/mcp")
+    text = text_of(page.get("/privacy/"))
+    assert "leaves this machine</span> tools.example.com" in text
+    assert 'stays here</span> <span class="quiet">127.0.0.1:9' in text
+    assert text.count("runs tools that you choose") == 2
 
 
 def test_a_judge_elsewhere_is_named_as_one_that_text_leaves_the_machine_for(page, settings):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from core.visible import visible
-from environments.worlds.base import WorldFailed
 
 MOST_SHOWN = 4000
 """Characters of a result: its beginning and its end."""
+NOTE = re.compile(r"\n\[([\d,]+) characters left out\]\n")
+"""What stands in their middle."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,20 @@ def cut(text: str, most: int = MOST_SHOWN) -> str:
     return visible(text)
 
 
+def cut_again(text: str, most: int) -> str:
+    """A text that `cut` may have shortened already, shorter still; its one note counts all that is left out.
+
+    >>> cut_again(cut("abcdefghij", 4), 2)
+    'a\\n[8 characters left out]\\nj'
+    """
+    found = NOTE.search(text)
+    if found is None:
+        return cut(text, most)
+    half, head, tail = most // 2, text[: found.start()], text[found.end() :]
+    left_out = int(found[1].replace(",", "")) + len(head) + len(tail) - 2 * half
+    return f"{head[:half]}\n[{left_out:,} characters left out]\n{tail[-half:]}" if len(head) > half else text
+
+
 def _block(block: Mapping[str, Any]) -> str:
     kind = block.get("type")
     if kind == "text":
@@ -77,27 +92,3 @@ def _bytes(encoded: object) -> str:
     """How many bytes a text in base64 stands for."""
     text = str(encoded or "").rstrip("=")
     return f"{len(text) * 3 // 4:,}"
-
-
-def verdict_of(answered: Answered, tool: str) -> float:
-    """The share, 0 to 1, that a tool which scores gave. Raises WorldFailed for anything else: no agent is to blame.
-
-    >>> verdict_of(Answered([{"type": "text", "text": "true"}]), "score")
-    1.0
-    >>> verdict_of(Answered([], {"score": 0.25}), "score")
-    0.25
-    """
-    said = shown(answered, 200)
-    if answered.is_error:
-        raise WorldFailed(f"The tool {tool}, which scores, says that it failed: {said}")
-    value: Any = answered.structured
-    if value is None:
-        try:
-            value = json.loads("".join(str(block.get("text", "")) for block in answered.content))
-        except (ValueError, RecursionError):
-            value = None
-    if isinstance(value, Mapping):
-        value = next((value[name] for name in ("score", "reward", "result") if name in value), None)
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= 1:
-        raise WorldFailed(f"The tool {tool} gave no verdict, which is true, false, or 0 to 1: {said}")
-    return float(value)

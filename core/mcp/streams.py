@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
+from core.outside import Target
 from core.visible import visible
 
 MOST_MESSAGE = 16 * 2**20
@@ -101,15 +102,33 @@ async def by_pipes(process: subprocess.Popen[bytes], words: LastWords) -> AsyncI
 
 
 @asynccontextmanager
-async def by_http(url: str, headers: Mapping[str, str]) -> AsyncIterator[Streams]:
-    """Speak to a server at a URL. No header goes to another host."""
+async def by_http(
+    url: str, headers: Mapping[str, str], check: Callable[[str], Target] | None = None
+) -> AsyncIterator[Streams]:
+    """Speak to a server at a URL. No header goes to another host. `check` says of each request's URL which number it
+    goes to, or raises."""
     timeout = httpx2.Timeout(CONNECT_S, read=None)  # a call has its own time, and a stream of news may be silent
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
-            httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=_Bounded(httpx2.AsyncHTTPTransport()))
+            httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=_Bounded(_Checked(check)))
         )
         made = streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE)
         yield await stack.enter_async_context(made)
+
+
+class _Checked(httpx2.AsyncHTTPTransport):
+    """Connects to the very number that was checked: the name could lead elsewhere by then."""
+
+    def __init__(self, check: Callable[[str], Target] | None) -> None:
+        super().__init__()
+        self._check = check
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self._check is not None:
+            target = await anyio.to_thread.run_sync(self._check, str(request.url))
+            request.url = httpx2.URL(target.url)  # its Host header names the host as before
+            request.extensions = {**request.extensions, "sni_hostname": target.host}
+        return await super().handle_async_request(request)
 
 
 class _Bounded(httpx2.AsyncBaseTransport):

@@ -1,0 +1,160 @@
+"""Store the tool calls of a chat's replies: what was asked for, whether its person said yes, and what came back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from chat.tools.servers import ToolServer
+from core.errors import TalkbackError
+
+START_S, CALL_S = 20.0, 60.0
+"""How long a server may take to shake hands, and a tool to answer."""
+LOST_S = START_S + CALL_S + 40.0
+"""After so long a call that is at work has lost its process."""
+
+NOT_ASKED = "This call was not run: the conversation went on without it."
+
+
+class ToolCall(models.Model):
+    """One call of one reply. What its server answered stands in the next request too, as the model was given it."""
+
+    class Status(models.TextChoices):
+        WAITING = "waiting"  # for its person's word
+        ALLOWED = "allowed"  # its turn comes
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"  # `result` says why, to the model and to its person
+        REFUSED = "refused"
+        STOPPED = "stopped"
+
+    OPEN: ClassVar = (Status.WAITING, Status.ALLOWED, Status.RUNNING)
+    AT_WORK: ClassVar = (Status.ALLOWED, Status.RUNNING)
+
+    turn = models.ForeignKey("chat.Turn", models.CASCADE, related_name="calls")
+    place = models.PositiveSmallIntegerField()
+    """Which of the reply's calls it is, from 0."""
+    call_id = models.CharField(max_length=100, blank=True)
+    server = models.ForeignKey(ToolServer, models.SET_NULL, null=True, blank=True, related_name="+")
+    """Null: there is none, or no more."""
+    tool = models.CharField(max_length=300, blank=True)
+    """What its server calls the tool."""
+    grant = models.CharField(max_length=400, blank=True)
+    """What its person allows with "always" (Tool.grant)."""
+    name = models.CharField(max_length=128)
+    """What the model called."""
+    arguments = models.TextField(blank=True)
+    """As the model wrote them, JSON text where it wrote well."""
+    status = models.CharField(max_length=8, choices=Status, default=Status.WAITING)
+    result = models.TextField(blank=True)
+    """What the model reads of it: bounded, and nothing hidden in it."""
+    started_at = models.DateTimeField(null=True, blank=True)
+    """When it was allowed, and then when it was sent."""
+    seconds = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("turn", "place")
+        constraints = (models.UniqueConstraint(fields=("turn", "place"), name="one_call_a_place"),)
+
+    def __str__(self) -> str:
+        return f"call {self.place} of {self.turn_id}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in self.OPEN
+
+    @property
+    def is_at_work(self) -> bool:
+        return self.status in self.AT_WORK
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it failed because its server did."""
+        return self.status == self.Status.FAILED and self.result.startswith("Error: The server ")
+
+    @property
+    def shown_arguments(self) -> str:
+        """For a page: JSON with an argument a line where it is JSON."""
+        try:
+            return json.dumps(json.loads(self.arguments), ensure_ascii=False, indent=1)
+        except (ValueError, RecursionError):
+            return self.arguments
+
+    @property
+    def answer(self) -> str:
+        """What the model reads of it."""
+        return self.result or NOT_ASKED
+
+    @property
+    def state(self) -> str:
+        """For a page, in a word or two."""
+        words = {
+            self.Status.WAITING: _("waits for you"),
+            self.Status.ALLOWED: _("next"),
+            self.Status.RUNNING: _("at work"),
+            self.Status.DONE: _("done"),
+            self.Status.FAILED: _("failed"),
+            self.Status.REFUSED: _("refused"),
+            self.Status.STOPPED: _("stopped"),
+        }
+        return words[self.Status(self.status)]
+
+
+def of_turns(turns: Iterable[UUID | None]) -> dict[UUID, list[ToolCall]]:
+    """The calls of each of these turns that has any, in order."""
+    found: dict[UUID, list[ToolCall]] = {}
+    for call in ToolCall.objects.filter(turn__in=[pk for pk in turns if pk]).select_related("server"):
+        found.setdefault(call.turn_id, []).append(call)
+    return found
+
+
+def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
+    """The messages that answer each of a reply's calls, in order: a history without one is none."""
+    known = {call.place: call for call in calls}
+    made = message.get("tool_calls") or []
+    return [
+        {"role": "tool", "tool_call_id": call.get("id", ""), "content": known[n].answer if n in known else NOT_ASKED}
+        for n, call in enumerate(made)
+    ]
+
+
+def check_idle(session: Any) -> None:
+    """Raises TurnUnfinished while a tool of this chat is at work. A person who writes on has said no to calls that
+    wait for their word."""
+    held = ToolCall.objects.filter(turn__session=session)
+    if not held.filter(status__in=ToolCall.OPEN).exists():
+        return
+    close_lost(session)
+    if held.filter(status__in=ToolCall.AT_WORK).exists():
+        raise ToolAtWork(_("A tool is still at work: stop it, or wait for its end."))
+    held.filter(status=ToolCall.Status.WAITING).update(status=ToolCall.Status.REFUSED, result=NOT_ASKED)
+
+
+class ToolAtWork(TalkbackError):
+    """A message came while a tool was at work."""
+
+    code, status = "tool_at_work", 409
+
+
+def close_lost(session: Any) -> None:
+    """End calls whose process was stopped while they, or one before them, ran."""
+    since = timezone.now() - timedelta(seconds=LOST_S)
+    held = ToolCall.objects.filter(turn__session=session, status__in=ToolCall.AT_WORK)
+    lately = held.filter(started_at__gte=since).values("turn")
+    lost = held.exclude(turn__in=list(lately.values_list("turn", flat=True)))
+    lost.update(status=ToolCall.Status.FAILED, result="Error: Talkback was stopped while this tool was at work.")
+
+
+def stop(session: Any) -> list[UUID]:
+    """End all calls of this chat that are not over; returns their turns."""
+    held = ToolCall.objects.filter(turn__session=session, status__in=ToolCall.OPEN)
+    turns = list(held.order_by("turn").values_list("turn_id", flat=True).distinct())
+    held.update(status=ToolCall.Status.STOPPED, result="Error: the person stopped this call.")
+    return turns

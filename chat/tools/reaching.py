@@ -1,0 +1,121 @@
+"""Reach a server: read its list, call one of its tools. Needs the package `mcp`, and an event loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from chat.tools import programs
+from chat.tools.calls import CALL_S, START_S
+from chat.tools.servers import ToolServer
+from core import outside
+from core.errors import TalkbackError
+from core.mcp import MISSING, is_installed
+from core.mcp.results import Answered, shown
+from core.visible import visible
+
+
+class ServerFailed(TalkbackError):
+    """A server did not do what was asked; the sentence says what happened, and what an operator can do."""
+
+    code, status = "tool_server_failed", 502
+
+
+def check_address(url: str) -> outside.Target:
+    """Where this server is. Raises AddressRefused."""
+    return outside.resolve(url, inside=settings.TOOLS_INSIDE, setting="TOOLS_INSIDE")
+
+
+async def look(server: ToolServer) -> str:
+    """Read the server's list, and write it down, or why it could not be read. Returns what is different from before.
+    Raises ServerFailed."""
+    try:
+        async with reached(server) as link:
+            listed = await link.tools()
+    except ServerFailed as failure:
+        await sync_to_async(server.keep_fault)(str(failure))
+        raise
+    return await sync_to_async(server.keep_list)(listed)
+
+
+async def call(server: ToolServer, tool: str, definition: str, arguments: Mapping[str, Any]) -> Answered:
+    """Call a tool, if it still is what it was when it was allowed. Raises ServerFailed."""
+    async with reached(server) as link:
+        listed = await link.tools()
+        await sync_to_async(server.keep_list)(listed)
+        found = next((one for one in server.tools if one.name == tool), None)
+        if found is None:
+            raise ServerFailed(f"The server {server} has no tool {name_of(tool)} any more.")
+        if found.definition != definition:
+            raise ServerFailed(f"The tool {name_of(tool)} of {server} is another than before: ask for it once more.")
+        answered: Answered = await link.call(tool, arguments)
+    return answered
+
+
+@asynccontextmanager
+async def reached(server: ToolServer) -> AsyncIterator[Any]:
+    """A link to this server (core.mcp.link.Link), for as long as the block lasts. Raises ServerFailed."""
+    if not is_installed():
+        raise ServerFailed(MISSING)
+    from core.mcp import link, streams  # the package is optional, and heavy
+    from core.mcp.programs import Own
+
+    words, talker = streams.LastWords(), None
+    try:
+        if server.is_program:
+            program = (await sync_to_async(programs.read)()).get(server.name)
+            if program is None:
+                raise ServerFailed(f"TOOLS_FILE names no server {server} any more.")
+            talker = await anyio.to_thread.run_sync(Own, program.command, program.env, program.folder)
+            found = streams.by_pipes(talker.process, words)
+        else:
+            found = streams.by_http(server.url, server.headers, check_address)
+        async with link.Link(START_S, CALL_S).over(found) as linked:
+            yield linked
+    except Exception as error:
+        inner = first_of(error)
+        if isinstance(inner, ServerFailed):
+            raise inner from error
+        if isinstance(inner, TalkbackError):
+            raise ServerFailed(f"The server {server} was not reached: {inner}") from error
+        if not isinstance(error, link.FAULTS):
+            raise
+        raise ServerFailed(f"The server {server} failed: {link.why(error, words)}") from error
+    finally:
+        if talker is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(talker.kill)
+
+
+def first_of(error: BaseException) -> BaseException:
+    """What was raised, without the groups that tasks put around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def text_of(answered: Answered) -> str:
+    """What the model reads of a result: bounded, its middle left out with a note, nothing hidden in it."""
+    text = shown(answered)
+    return f"Error: {text}" if answered.is_error else text
+
+
+def read_arguments(written: str) -> Mapping[str, Any] | None:
+    """A model's JSON object that can be sent on; None where it is none: it may hold halves of characters."""
+    try:
+        given = json.loads(written or "{}")
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def name_of(tool: str) -> str:
+    """A server's name for a tool, within a sentence."""
+    return visible(tool[:60], one_line=True)

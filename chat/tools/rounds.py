@@ -1,0 +1,271 @@
+"""Have a reply written, run the tools that it calls, and have the model go on from what they say, until it answers.
+
+Each of these replies is a turn of its own, and the tool's results are its next state, as a client's are that runs its
+tools itself. What is under way is in rows: a person's word, or Stop, may reach another process than the one that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections, transaction
+from django.utils import timezone
+
+from chat import asking, branches, sessions
+from chat.composing import terms
+from chat.models import Session, Turn
+from chat.replying import live_replies
+from chat.requests import Ask, PageSession
+from chat.tools import calls, offering, reaching
+from chat.tools.calls import ToolCall
+from chat.tools.servers import Tool
+from chat.turns import ContextTooLong, TurnUnfinished
+from core.errors import TalkbackError
+from core.mcp.results import MOST_SHOWN, cut_again
+from gpu_workers.engine.interface import Engine
+
+log = logging.getLogger(__name__)
+
+MOST_ROUNDS = 8
+"""Replies in a row that may call tools; the next one must answer."""
+MOST_CALLS = 8
+"""Calls of one reply that are run."""
+OWN = "chatcmpl-tools-"
+"""How the completion ids of replies begin that go on from tools, by which one is opened once."""
+LEAST_SHOWN = 100
+"""Characters of a result below which it is not cut further."""
+LOOK_S = 0.5
+"""How often a call at work looks whether it was stopped."""
+
+Status = ToolCall.Status
+
+
+async def open_and_answer(open_turn: Callable[[], Turn], engine: Engine) -> Turn:
+    """Open a turn and have the engine answer it, with its tools. Who asked may leave in between and take their request
+    along: what is stored is answered all the same."""
+
+    async def both() -> Turn:
+        turn = await sync_to_async(open_turn)()
+        if not turn.repeated:
+            start(answer(turn, engine))
+        return turn
+
+    return await asyncio.shield(live_replies.begin(both()))
+
+
+def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run this beside the request that asks for it."""
+    # A fresh context: the request that asked takes its thread for database work with it when it ends.
+    return live_replies.begin(work, contextvars.Context())
+
+
+async def answer(turn: Turn, engine: Engine) -> None:
+    """Have the turn answered, and all that its tools lead to, as far as no person needs to be asked."""
+    following: Turn | None = turn
+    while following is not None:
+        await live_replies.speak(following, engine)
+        following = await follow(following)
+
+
+async def resume(turn: Turn, engine: Engine) -> None:
+    """Go on after a person's word on a call of this turn."""
+    following = await follow(turn)
+    if following is not None:
+        await answer(following, engine)
+
+
+async def follow(turn: Turn) -> Turn | None:
+    """Run what this turn's reply calls; returns the turn that goes on from it, not answered yet. None: it calls
+    nothing, its person is to be asked, or what it called was stopped."""
+    try:
+        return await _follow(turn)
+    except Turn.DoesNotExist:
+        return None
+    except TalkbackError as failure:
+        await sync_to_async(note_failure)(turn, str(failure))
+    except Exception:
+        log.exception("the tools of turn %s broke", turn.pk)
+        await sync_to_async(note_failure)(turn, "Something went wrong while tools were run.")
+    finally:
+        await sync_to_async(close_old_connections)()
+    await live_replies.publish_calls(turn)
+    return None
+
+
+async def _follow(turn: Turn) -> Turn | None:
+    made = await sync_to_async(prepare)(turn)
+    if not made:
+        return None
+    await live_replies.publish_calls(turn)
+    if any(call.status == Status.WAITING for call in made):
+        return None
+    for call in made:
+        if call.status == Status.ALLOWED:
+            await run(call, turn)
+    return await sync_to_async(go_on_within)(turn)
+
+
+def prepare(turn: Turn) -> list[ToolCall]:
+    """The calls of this turn's reply, written down once; none where it is not ours to run them."""
+    held = Turn.objects.select_related("session").defer("prompt_ids", "response_ids", "logprobs").get(pk=turn.pk)
+    message, session = held.message, held.session
+    if held.finish_reason != "tool_calls" or not branches.has_branches(session):
+        return []
+    if held.asked.get("event") == "comparison":  # a reply to look at: nothing is done for it
+        return []
+    known = offering.chosen(session)
+    rows = [described(held, n, made, known, session) for n, made in enumerate(message.get("tool_calls") or [])]
+    ToolCall.objects.bulk_create(rows, ignore_conflicts=True)
+    return list(held.calls.select_related("server"))
+
+
+def described(turn: Turn, place: int, made: dict[str, Any], known: dict[str, Tool], session: Session) -> ToolCall:
+    """One call as a row: allowed, to be asked about, or failed before it began."""
+    function = made.get("function") or {}
+    name, arguments = str(function.get("name", ""))[:128], str(function.get("arguments") or "")
+    row = ToolCall(turn=turn, place=place, call_id=str(made.get("id", ""))[:100], name=name, arguments=arguments)
+    tool, fault = known.get(name), ""
+    if place >= MOST_CALLS:
+        fault = f"at most {MOST_CALLS} calls of one reply are run."
+    elif tool is None:
+        fault = f"there is no tool {reaching.name_of(name)!r} in this chat."
+    elif reaching.read_arguments(arguments) is None:
+        fault = f"{name} takes its arguments as a JSON object."
+    if tool is not None:
+        row.server, row.tool, row.grant = tool.server, tool.name, tool.grant
+    if fault or tool is None:
+        row.status, row.result = Status.FAILED, f"Error: {fault}"
+    elif tool.is_safe or tool.grant in session.granted:
+        row.status, row.started_at = Status.ALLOWED, timezone.now()
+    return row
+
+
+async def run(call: ToolCall, turn: Turn) -> None:
+    """Run one call, if no other process does, and write down what came of it; a person may stop it meanwhile."""
+    claimed = ToolCall.objects.filter(pk=call.pk, status=Status.ALLOWED)
+    if not await claimed.aupdate(status=Status.RUNNING, started_at=timezone.now()):
+        return
+    await live_replies.publish_calls(turn)
+    began = time.monotonic()
+    work = asyncio.ensure_future(asked_of_server(call))
+    try:
+        while not work.done():
+            await asyncio.wait({work}, timeout=LOOK_S)
+            if not await ToolCall.objects.filter(pk=call.pk, status=Status.RUNNING).aexists():
+                break
+        else:
+            status, result = work.result()
+            said = {"status": status, "result": result, "seconds": round(time.monotonic() - began, 3)}
+            await ToolCall.objects.filter(pk=call.pk, status=Status.RUNNING).aupdate(**said)
+    finally:
+        if not work.done():
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+    await live_replies.publish_calls(turn)
+
+
+async def asked_of_server(call: ToolCall) -> tuple[str, str]:
+    """What came of a call, and what the model reads of it."""
+    arguments = reaching.read_arguments(call.arguments)
+    if call.server is None or arguments is None:
+        return Status.FAILED, "Error: the tool's server was removed."
+    try:
+        async with asyncio.timeout(calls.START_S + calls.CALL_S + 10):
+            answered = await reaching.call(call.server, call.tool, call.grant.rpartition("/")[2], arguments)
+    except TimeoutError:
+        return Status.FAILED, f"Error: The server {call.server} did not answer in time."
+    except TalkbackError as failure:
+        return Status.FAILED, f"Error: {failure}"
+    text = reaching.text_of(answered)
+    return Status.FAILED if answered.is_error else Status.DONE, text
+
+
+def go_on_within(turn: Turn) -> Turn | None:
+    """`go_on`, with results as short as the model's window asks for. Raises what that raises."""
+    most = MOST_SHOWN
+    while True:
+        try:
+            return go_on(turn)
+        except ContextTooLong:
+            most //= 2
+            if most < LEAST_SHOWN:
+                raise
+            for call in ToolCall.objects.filter(turn=turn.pk):
+                call.result = cut_again(call.result, most)
+                call.save(update_fields=["result"])
+
+
+def go_on(turn: Turn) -> Turn | None:
+    """The turn that answers this one's tool results; None where it is there already, or a call was stopped, or is not
+    over, or its person went on without them. Raises what asking.open_turns raises."""
+    held = Turn.objects.select_related("session__user").get(pk=turn.pk)
+    session, made, own = held.session, list(held.calls.all()), f"{OWN}{held.pk.hex}"
+    if any(call.is_open or call.status == Status.STOPPED for call in made):
+        return None
+    if held.followers.exclude(completion_id=own).exists():
+        return None
+    tools = offering.chosen(session)
+    said = [*held.messages, spoken(held), *calls.results_of(held.message, made)]
+    ask = Ask(
+        terms.with_instructions(said, offering.told(session.instructions, tools)),
+        terms.sampling_of(session),
+        terms.answering(session.user, session),
+        protocol="",
+        tools=offering.definitions(tools),
+        tool_choice="none" if count_rounds(held) >= MOST_ROUNDS else "auto",
+    )
+    try:
+        (following,) = asking.open_turns(PageSession(session.user, session, held, own), ask)
+    except TurnUnfinished:  # its person wrote on just now
+        return None
+    return None if following.repeated else following
+
+
+def spoken(turn: Turn) -> dict[str, Any]:
+    """A reply that called tools, as later requests have it."""
+    return {"role": "assistant", "content": turn.text, "tool_calls": turn.message.get("tool_calls") or []}
+
+
+def count_rounds(turn: Turn) -> int:
+    """How many replies in a row called tools, this one the last of them."""
+    called = dict(turn.session.turns.filter(finish_reason="tool_calls").values_list("pk", "follows_id"))
+    goes_on = set(turn.session.turns.filter(completion_id__startswith=OWN).values_list("pk", flat=True))
+    count, at = 1, turn.pk
+    while at in goes_on and (before := called.get(at)) in called:
+        count, at = count + 1, before
+    return count
+
+
+def note_failure(turn: Turn, sentence: str) -> None:
+    """Why the model could not go on, on the reply whose tools were run. Calls that were not over are failed."""
+    Turn.objects.filter(pk=turn.pk).update(error=sentence)
+    held = ToolCall.objects.filter(turn=turn.pk, status__in=ToolCall.OPEN)
+    held.update(status=Status.FAILED, result="Error: Talkback could not run this call.")
+
+
+async def stop(session: Session) -> None:
+    """End all calls of this chat that are not over, wherever they run."""
+    for pk in await sync_to_async(calls.stop)(session):
+        turn = await Turn.objects.select_related("session").aget(pk=pk)
+        await live_replies.publish_calls(turn)
+
+
+def decide(call: ToolCall, word: str) -> bool:
+    """Write down a person's word on a call: once, always or refuse. Returns whether the reply's tools can go on."""
+    to = Status.REFUSED if word == "refuse" else Status.ALLOWED
+    with transaction.atomic():
+        session = sessions.locked(call.turn.session_id)
+        alike = ToolCall.objects.filter(turn=call.turn_id, status=Status.WAITING)
+        held = alike.filter(grant=call.grant) if word == "always" else alike.filter(pk=call.pk)
+        result = "Error: the person refused this call." if to == Status.REFUSED else ""
+        if not held.update(status=to, result=result, started_at=timezone.now()):
+            return False
+        if word == "always" and call.grant not in session.granted:
+            Session.objects.filter(pk=session.pk).update(granted=[*session.granted, call.grant])
+        return not alike.exists()

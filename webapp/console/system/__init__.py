@@ -1,0 +1,1 @@
+"""Pages of the console's entry System."""
