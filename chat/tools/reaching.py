@@ -46,6 +46,8 @@ async def look(server: ToolServer) -> str:
 
 async def call(server: ToolServer, tool: str, definition: str, arguments: Mapping[str, Any]) -> Answered:
     """Call a tool, if it still is what it was when it was allowed. Raises ServerFailed."""
+    if tool in server.off:
+        raise ServerFailed(f"The tool {name_of(tool)} of {server} was turned off by an operator.")
     async with reached(server) as link:
         listed = await link.tools()
         await sync_to_async(server.keep_list)(listed)

@@ -85,7 +85,7 @@ async def follow(turn: Turn) -> Turn | None:
     nothing, its person is to be asked, or what it called was stopped."""
     try:
         return await _follow(turn)
-    except Turn.DoesNotExist:
+    except (Turn.DoesNotExist, Session.DoesNotExist):
         return None
     except TalkbackError as failure:
         await sync_to_async(note_failure)(turn, str(failure))
@@ -203,10 +203,10 @@ def go_on_within(turn: Turn) -> Turn | None:
 
 def go_on(turn: Turn) -> Turn | None:
     """The turn that answers this one's tool results; None where it is there already, or a call was stopped, or is not
-    over, or its person went on without them. Raises what asking.open_turns raises."""
+    over, or its person went on without them or deleted the chat. Raises what asking.open_turns raises."""
     held = Turn.objects.select_related("session__user").get(pk=turn.pk)
     session, made, own = held.session, list(held.calls.all()), f"{OWN}{held.pk.hex}"
-    if any(call.is_open or call.status == Status.STOPPED for call in made):
+    if any(call.is_open or call.status == Status.STOPPED for call in made) or session.deleted_at is not None:
         return None
     if held.followers.exclude(completion_id=own).exists():
         return None

@@ -241,6 +241,27 @@ async def test_a_tool_that_an_operator_turned_off_is_in_no_chat(session, shop):
     assert list(found) == ["price"]
 
 
+async def test_a_tool_that_was_turned_off_while_its_person_was_asked_is_not_called(say, word, engine, session, shop):
+    await let_use(session, shop, "price")
+    engine.says(calling(("price", {"item": "bread"})))
+    engine.says("It is off.")
+    await say("Price?")
+    await ToolServer.objects.filter(pk=shop.pk).aupdate(off=["price"])
+    await word("once")
+    (call,) = await calls_of(session)
+    assert (call.status, call.result) == ("failed", "Error: The tool price of shop was turned off by an operator.")
+
+
+async def test_a_chat_that_is_deleted_while_its_person_is_asked_goes_no_further(say, engine, session, shop, page, htmx):
+    await let_use(session, shop, "price")
+    engine.says(calling(("price", {"item": "bread"})))
+    await say("Price?")
+    (call,) = await calls_of(session)
+    await page.post(f"/chats/{session.pk}/delete/")
+    assert (await page.post(f"/calls/{call.pk}/", {"word": "once"}, headers=htmx)).status_code == 404
+    assert len(await turns_of(session)) == 1
+
+
 async def test_arguments_that_are_no_object_are_an_error_of_the_call(say, engine, session, shop):
     await let_use(session, shop, "price")
     engine.says('<tool_call>\n{"name": "price", "arguments": {"item": "\\ud800"}}\n</tool_call>')
