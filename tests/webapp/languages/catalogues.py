@@ -117,12 +117,14 @@ def faults(template: Catalog, translated: Catalog) -> Iterator[str]:
 
 
 def differences(name: str, english: list[str], other: list[str]) -> Iterator[str]:
-    """Where a translation lost a value, markup or a link, or has one too many."""
+    """Where a translation lost a value, markup, a link or a percent sign, or has one too many."""
     for string in other:
         values = [set(PLACE.findall(one)) for one in english]
         most, least = set.union(*values), set.intersection(*values)
         if not least <= set(PLACE.findall(string)) <= most:
             yield f"other values: {name}: {string!r}"
+        if string.count("%%") not in {one.count("%%") for one in english}:
+            yield f"other percent signs: {name}: {string!r}"
         for pattern in (TAG, ATTRIBUTE):
             if sorted(pattern.findall(string)) not in [sorted(pattern.findall(one)) for one in english]:
                 yield f"other markup: {name}: {string!r}"
