@@ -105,11 +105,29 @@ async def roll_back(
 def previous(line: str | None = SHARED) -> Checkpoint | None:
     """What a roll back of this line goes to: the checkpoint that was live before this one and was not itself rolled
     back; where it started, at first."""
+    number = number_before(line)
+    return None if number is None else Checkpoint.objects.get(number=number)
+
+
+def way_back() -> tuple[Checkpoint, Checkpoint] | None:
+    """Who answers in the shared line, and what a roll back of it goes to; None where there is nothing to go back to."""
+    number = number_before(SHARED)
+    if number is None:
+        return None
+    either = Q(number=number) | Q(status=Checkpoint.Status.LIVE, line=SHARED)
+    found = list(Checkpoint.objects.filter(either).with_taints())
+    live = next(one for one in found if one.status == Checkpoint.Status.LIVE and one.line_id == SHARED)
+    return live, next(one for one in found if one.number == number)
+
+
+def number_before(line: str | None) -> int | None:
+    """The number of what a roll back of this line goes to; None where there is nothing."""
     moves = Decision.objects.filter(verb__in=(Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK))
     of_line = moves.filter(Q(line=line) | Q(line=None, checkpoint__line=line)).order_by("at", "pk")
-    start = Line.objects.filter(name=line).values_list("start__number", flat=True).first() or 0
+    # The shared line starts with the base (private_lines_start_somewhere).
+    start = 0 if line == SHARED else Line.objects.filter(name=line).values_list("start__number", flat=True).first() or 0
     numbers = unwind([start, *of_line.values_list("checkpoint__number", flat=True)])
-    return Checkpoint.objects.get(number=numbers[-2]) if len(numbers) > 1 else None
+    return numbers[-2] if len(numbers) > 1 else None
 
 
 def unwind(numbers: Iterable[int]) -> list[int]:

@@ -14,6 +14,7 @@ from django.db.models import Count, Q, QuerySet
 from checkpoints.models import Checkpoint
 from judge.hints import hint_words, likeness, reviews, undecided
 from judge.models import Hint, Ruling
+from judge.samples.origins import made_of
 from training.models import Sample
 
 NOT_ANY_MORE = "Not any more."
@@ -177,8 +178,7 @@ def _made_of(turns: Sequence[UUID]) -> tuple[dict[UUID, set[int]], set[UUID]]:
     """By turn the checkpoints that learned it with a hint; and the turns whose hint waits to be learned."""
     learned: dict[UUID, set[int]] = defaultdict(set)
     waiting: set[UUID] = set()
-    about = Q(judgement__turn__in=turns) | Q(first_judgement__turn__in=turns) | Q(origin__in=turns)
-    rows = Sample.objects.filter(about, teacher_prompt_ids__isnull=False).values_list(
+    rows = Sample.objects.filter(made_of(turns), teacher_prompt_ids__isnull=False).values_list(
         "status", "judgement__turn", "first_judgement__turn", "origin", "run__checkpoint__number"
     )
     for status, turn, earlier, origin, number in rows:

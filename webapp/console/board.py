@@ -101,6 +101,8 @@ class Facts:
     """A person's, that holds learning back."""
     short_mib: int = 0
     """By how much the disk falls short of what learning leaves free."""
+    also: Mapping[str, int] = field(default_factory=dict)
+    """What else was counted, by its name."""
 
     @property
     def held(self) -> str:
@@ -152,27 +154,31 @@ class Board:
         }
 
 
-def read() -> Board:
-    facts = gather()
+def read(**also: QuerySet[Any, Any]) -> Board:
+    """The board; what else is counted beside it, by its name, is in `facts.also`."""
+    facts = gather(**also)
     return Board(facts, stations(facts))
 
 
-def gather() -> Facts:
+def gather(**also: QuerySet[Any, Any]) -> Facts:
     """Ask the rows and the heartbeats."""
-    counts, oldest = count_states()
+    counts, oldest = count_states(**also)
     try:
         silences = heartbeats.silences()
     except redis.RedisError:
         silences = None
     status = Checkpoint.Status
+    number = promotion.number_before(SHARED) if counts["checkpoints"]["retired"] else None
     shown = Q(status__in=(status.CANDIDATE, status.PASSED, status.APPROVED)) | Q(status=status.LIVE, line=SHARED)
-    checkpoints = list(Checkpoint.objects.filter(shown).select_related("line", "parent").order_by("number"))
+    rows = Checkpoint.objects.filter(shown | Q(number=number)).with_taints()
+    checkpoints = list(rows.select_related("line", "parent", "examination").defer(*OF_EXAM).order_by("number"))
+    live = next(one for one in checkpoints if one.status == status.LIVE and one.line_id == SHARED)
     candidate = next((one for one in checkpoints if one.status == status.CANDIDATE), None)
     passed = [one for one in checkpoints if one.status == status.PASSED and not one.is_on_hold]
     first = passed[0] if passed else None
     run = Run.objects.annotate(is_active=ACTIVE).order_by("is_active", Case(WAITS_ITS_TURN).asc(), "-pk").first()
     active = run if run and run.status in (Run.Status.QUEUED, Run.Status.RUNNING) else None
-    recipe = line_recipes.recipe_of(SHARED)
+    recipe = line_recipes.recipe_of_row(live.line)
     endorsement = approvals.standing(first).endorsement if first else None
     batch = batches.filling(recipe)
     wait = waiting(active)
@@ -182,12 +188,12 @@ def gather() -> Facts:
         counts=counts,
         oldest=oldest,
         batch=batch,
-        set_aside=batches.lessons(recipe) - batch.ready if has_ended else 0,
-        live=next((one for one in checkpoints if one.status == status.LIVE), None) or Checkpoint.live(),
-        previous=promotion.previous() if counts["checkpoints"]["retired"] else None,
+        set_aside=batch.set_aside if has_ended else 0,
+        live=live,
+        previous=next((one for one in checkpoints if one.number == number), None),
         run=run,
         candidate=candidate,
-        examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
+        examination=getattr(candidate, "examination", None),
         passed=first,
         endorsed_by=str(endorsement.by) if endorsement else "",
         on_hold=sum(one.status == status.PASSED and one.is_on_hold for one in checkpoints),
@@ -198,17 +204,27 @@ def gather() -> Facts:
         wait=wait,
         pause=hours.current() if wait else None,
         short_mib=math.ceil(max(0, -stores.learning_room()) / stores.MIB),
+        also={name: sum(counts[name].values()) for name in also},
     )
 
 
-def count_states() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, datetime]]]:
-    """How many rows are in each state, and when the longest-waiting entered it, by the names of STATES. One query."""
+OF_EXAM = tuple(f"examination__{name}" for name in ("pairs", "checks", "pack", "personal", "meter"))
+"""Of an exam what the board does not show, and that may be long."""
+
+
+def count_states(
+    **also: QuerySet[Any, Any],
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, datetime]]]:
+    """How many rows are in each state, and when the longest-waiting entered it, by the names of STATES; and how many of
+    these others there are. One query."""
     counts = {name: dict.fromkeys(model.Status.values, 0) for name, model in STATES.items()}  # type: ignore[attr-defined]
     oldest: dict[str, dict[str, datetime]] = {name: {} for name in STATES}
     parts = []
-    for name, model in STATES.items():
-        rows = model._base_manager.order_by().annotate(of=Value(name)).values("of", "status")
-        parts.append(rows.annotate(n=Count("pk"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
+    counts |= {name: {} for name in also}
+    oldest |= {name: {} for name in also}
+    for name, rows in ({name: model._base_manager.all() for name, model in STATES.items()} | also).items():
+        of = rows.order_by().annotate(of=Value(name)).values("of", "status")
+        parts.append(of.annotate(n=Count("pk"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
     for name, status, number, first in parts[0].union(*parts[1:], all=True):
         counts[name][status], oldest[name][status] = number, first
     return counts, oldest

@@ -279,8 +279,8 @@ def noticed(context: Context) -> dict[str, Any]:
 @register.simple_tag
 def way_back() -> dict[str, Checkpoint] | None:
     """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to."""
-    previous = promotion.previous()
-    return {"live": Checkpoint.live(), "previous": previous} if previous else None
+    found = promotion.way_back()
+    return None if found is None else {"live": found[0], "previous": found[1]}
 
 
 @register.simple_tag
