@@ -80,7 +80,9 @@ class Rows:
             "connect/": lambda: _first(ApiKey.objects.filter(user=user, revoked_at=None)),
             "console/people/": lambda: self.user.pk,
             "console/preferences/": lambda: self.user.pk,
-            "console/turns/": lambda: _first(Turn.objects.filter(judgement__reason_code="unclear")),
+            "console/turns/": lambda: _first(
+                Judgement.objects.filter(sample__status="trained").exclude(hint=""), "turn"
+            ),
             "console/rewards/": lambda: _first(Judgement.objects.filter(reason_code="unclear"), "turn"),
             "console/hints/": lambda: _first(Hint.objects.filter(status="waiting")),
             "console/runs/": lambda: _first(self.runs),

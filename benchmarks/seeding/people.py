@@ -19,7 +19,7 @@ from checkpoints.models import Checkpoint, Line, Member, Notice
 from webapp.notifications.models import Announcement, Delivery, Webhook
 
 LINES = 5
-RULES = '[[rules]]\nname = "main"\nkind = "main"\n'
+RULES = 'title = "Our own"\n\n[[known]]\nwhere = "system"\nstarts = "You are our own client"\n'
 
 
 @dataclass

@@ -13,10 +13,11 @@ from django.conf import settings
 from django.db.models import Case, Count, IntegerField, Min, Q, QuerySet, Value, When
 from django.utils import timezone
 
-from chat.models import Turn
+from chat.models import Session, Turn
 from checkpoints import approvals, promotion
 from checkpoints.models import SHARED, Checkpoint, Decision
 from core import stores
+from core.counting import count_rows
 from core.states import Stateful
 from gate import agent_part
 from gate.models import Examination
@@ -224,7 +225,7 @@ def count_states(
     oldest |= {name: {} for name in also}
     for name, rows in ({name: model._base_manager.all() for name, model in STATES.items()} | also).items():
         of = rows.order_by().annotate(of=Value(name)).values("of", "status")
-        parts.append(of.annotate(n=Count("pk"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
+        parts.append(of.annotate(n=Count("*"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
     for name, status, number, first in parts[0].union(*parts[1:], all=True):
         counts[name][status], oldest[name][status] = number, first
     return counts, oldest
@@ -426,7 +427,9 @@ def of_line(checkpoint: Checkpoint) -> str:
 
 def off_record(status: str = "") -> int:
     """How many turns of one state, or of all, are off the record: they are counted, and not listed."""
-    return _of(status).exclude(learns=True, session__learns=True).count()
+    rows = _of(status)
+    chats = Session.objects.filter(learns=False).values("pk")
+    return sum(count_rows(turns=rows.filter(learns=False), chats=rows.filter(learns=True, session__in=chats)).values())
 
 
 def _of(status: str) -> QuerySet[Turn]:
@@ -435,8 +438,11 @@ def _of(status: str) -> QuerySet[Turn]:
 
 def turns(status: str = "", limit: int = 12) -> list[Turn]:
     """The newest turns on the record, of one state or of all, each with its `journey`."""
-    rows = _of(status).filter(learns=True, session__learns=True).select_related("session", "checkpoint", "judgement")
-    newest = list(rows.order_by("-created_at").defer(*LONG)[:limit])
+    off = Session.objects.filter(learns=False).values("pk")
+    # Found without a join: with one a database sorts all turns there are.
+    found = _of(status).filter(learns=True).exclude(session__in=off).order_by("-created_at").values("pk")[:limit]
+    rows = Turn.objects.filter(pk__in=found).select_related("session", "checkpoint", "judgement")
+    newest = list(rows.order_by("-created_at").defer(*LONG))
     stands = journeys(newest)
     for turn in newest:
         turn.journey = stands[turn.pk]  # type: ignore[attr-defined]
@@ -457,7 +463,8 @@ def batch() -> list[Sample | None]:
     steps = groups.untried(recipe, SHARED)
     chosen = groups.first(groups.waiting(steps), recipe.batch_size - len(replies)) if filling.groups else []
     played: dict[object, Sample] = {}
-    for step in steps.filter(groups.COUNTS, episode__group__in=[one.group for one in chosen]).order_by("step"):
+    counting = steps.filter(groups.COUNTS, episode__group__in=[one.group for one in chosen])
+    for step in counting.select_related("judgement").order_by("step"):
         played.setdefault(step.episode_id, step)
     ready = [*replies, *sorted(played.values(), key=lambda one: one.pk)]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]

@@ -67,7 +67,7 @@ class Drawn:
 def tree(request: HttpRequest) -> HttpResponse:
     """Every checkpoint and what it came from; `line` narrows it to one line."""
     all_of_them = Checkpoint.objects.select_related("line", "parent").prefetch_related("taints")
-    rows = list(all_of_them.defer("probe", "made", "came_from").order_by("-number"))
+    rows = list(all_of_them.defer("probe", "made", "parent__probe", "parent__made").order_by("-number"))
     lines = sorted({row.line for row in rows}, key=lambda line: (not line.is_shared, line.created_at))
     wanted = request.GET.get("line", "")
     if wanted:
