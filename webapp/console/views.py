@@ -127,7 +127,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
                 "turn__created_at"
             ),
-            "curves": small_curves.curves([made.metrics for one in line if (made := Run.that_made(one))])
+            "curves": small_curves.curves([made.metrics for one in line[-DRAWN:] if (made := Run.that_made(one))])
             if run
             else [],
             "decisions": shown.decisions.select_related("by"),
@@ -219,10 +219,12 @@ def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> Http
     return response
 
 
+ANCESTORS, DRAWN = 40, 20
+"""Ancestors that a checkpoint's page names, and of how many the figures are drawn: the tree has all of them."""
+
+
 def lineage(checkpoint: Checkpoint) -> list[Checkpoint]:
-    """From the base to this checkpoint, each the parent of the next."""
-    known = {row.pk: row for row in Checkpoint.objects.select_related("run").filter(number__lte=checkpoint.number)}
-    line = [known[checkpoint.pk]]
-    while line[-1].parent_id is not None:
-        line.append(known[line[-1].parent_id])
-    return line[::-1]
+    """To this checkpoint, each the parent of the next: from the base, or from its ANCESTORS-th ancestor."""
+    line = batches.ancestry(checkpoint)[:ANCESTORS]
+    rows = Checkpoint.objects.select_related("run").defer("probe", "made", "run__usage").in_bulk(line)
+    return [rows[pk] for pk in reversed(line)]
