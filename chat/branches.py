@@ -128,7 +128,27 @@ class Shown:
 
 def conversation(session: Session, before: int | None = None) -> Shown:
     """The newest turns of the shown branch, before a position where one is given, as a page draws them."""
+    return _page(Tree.of(session), before)
+
+
+def conversation_at(session: Session, turn: str) -> tuple[Shown, int | None]:
+    """The page that has this turn, whose branch this session, and not its row, then shows; and the position before
+    which it ends. None where that is the newest page, as where the turn is none of this session's."""
+    try:
+        session.head = UUID(turn)
+    except ValueError:
+        return conversation(session), None
     tree = Tree.of(session)
+    place = tree.path.index(session.head) if session.head in tree.path else len(tree.path)
+    if place >= len(tree.path) - SHOWN:
+        newest = _page(tree)
+        if place >= len(tree.path) - len(newest.turns):
+            return newest, None
+    before = tree.nodes[tree.path[place + 1]].position  # the last turn of a page is shown however long it is
+    return _page(tree, before), before
+
+
+def _page(tree: Tree, before: int | None = None) -> Shown:
     path = [pk for pk in tree.path if before is None or tree.nodes[pk].position < before]
     turns = take_light(draw(tree, path[-SHOWN:]))
     return Shown(turns, turns[0].position if len(path) > len(turns) else None)
@@ -154,21 +174,6 @@ def asked_by(turn: Turn) -> list[dict[str, Any]]:
         words, sent = files.split_files(content) if message["role"] == "user" else (content, [])
         shown.append({**message, "content": words, "files": sent})
     return shown
-
-
-def open_at(session: Session, turn: str) -> int | None:
-    """Have this session, and not its row, show the branch of that turn; the position before which a page of it ends
-    that has the turn. None where that is the newest page, or the turn is none of this session's."""
-    try:
-        session.head = UUID(turn)
-    except ValueError:
-        return None
-    tree = Tree.of(session)
-    place = tree.path.index(session.head) if session.head in tree.path else len(tree.path)
-    newest = take_light(draw(tree, tree.path[-SHOWN:]))
-    if place >= len(tree.path) - len(newest):
-        return None
-    return tree.nodes[tree.path[place + 1]].position  # the last turn of a page is shown however long it is
 
 
 def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:

@@ -394,7 +394,13 @@ class Turn(Stateful):
     class Meta:
         ordering = ("position", "created_at")
         constraints = (models.UniqueConstraint(fields=("session", "position"), name="one_turn_a_position"),)
-        indexes = (models.Index(fields=("created_at",), name="turns_by_time"),)
+        indexes = (
+            models.Index(fields=("created_at",), name="turns_by_time"),
+            # What pages count over all turns is read out of these alone: a turn's row holds its whole conversation.
+            models.Index(fields=("status", "moved_at"), name="turns_by_state"),
+            models.Index(fields=("session", "line", "learns", "id"), name="turns_of_sessions"),
+            models.Index(fields=("session",), condition=models.Q(learns=False), name="turns_off_record"),
+        )
 
     def __str__(self) -> str:
         return f"turn {self.position} of {self.session}"

@@ -271,17 +271,20 @@ def show_page(
     at: str = "",
 ) -> HttpResponse:
     before = request.GET.get("before", "")
-    before = before if before.isdecimal() and len(before) < 10 else ""
-    if session is not None and at:
-        before = str(branches.open_at(session, at) or "")
-    shown = branches.conversation(session, int(before) if before else None) if session else branches.Shown([])
+    end = int(before) if before.isdecimal() and len(before) < 10 else None
+    if session is None:
+        shown = branches.Shown([])
+    elif at:
+        shown, end = branches.conversation_at(session, at)
+    else:
+        shown = branches.conversation(session, end)
     context = {
         "session": session,
         "on_record": session is not None and session.learns and (session.key is None or session.key.learns),
         "begins_off_record": session is None and not Consent.by_default(request.user),
         "turns": shown.turns,
         "earlier": shown.earlier,
-        "is_earlier": bool(before),
+        "is_earlier": end is not None,
         **pages.side_list(request.user),
         "gone": in_bin(request),
         "form": form,

@@ -135,21 +135,28 @@ def release(checkpoint: Checkpoint, *, by: User | None, reason: str = "") -> Non
 
 def standing(checkpoint: Checkpoint) -> Standing:
     """What a person who is about to say yes must know."""
-    last_hold = _last(checkpoint, Verb.HOLD)
-    hold = last_hold if checkpoint.is_on_hold else None
-    first = _last(checkpoint, Verb.ENDORSE)
-    if first is not None and (not _still_may(first.by) or (last_hold is not None and last_hold.pk > first.pk)):
-        first = None  # a hold makes a first yes void, and so does an account that is gone, closed, or no operator now
     try:
-        policy = line_policies.of(checkpoint.line_id)
+        policy = line_policies.of_row(checkpoint.line)
     except PolicyInvalid as failure:
+        first, hold = _said_before(checkpoint)
         said = _("The line's policy is to be mended first.")
         return Standing(None, first, hold, (f"{said} {failure}",))
+    first, hold = _said_before(checkpoint) if policy.second_approver or checkpoint.is_on_hold else (None, None)
     blocks = [_say_on_hold(checkpoint, hold)] if checkpoint.is_on_hold else []
     if policy.trial_required and not checkpoint.trials.filter(outcome__in=SERVES).exists():
         said = _("%(checkpoint)s must be tried first: its line wants a trial that came out better, or no worse.")
         blocks.append(said % {"checkpoint": checkpoint})
     return Standing(policy, first if policy.second_approver else None, hold, tuple(blocks))
+
+
+def _said_before(checkpoint: Checkpoint) -> tuple[Decision | None, Decision | None]:
+    """The first of two yeses, and who said "not yet", as far as they stand."""
+    said = checkpoint.decisions.filter(verb__in=(Verb.HOLD, Verb.ENDORSE)).select_related("by__account").order_by("pk")
+    last = {decision.verb: decision for decision in said}
+    last_hold, first = last.get(Verb.HOLD), last.get(Verb.ENDORSE)
+    if first is not None and (not _still_may(first.by) or (last_hold is not None and last_hold.pk > first.pk)):
+        first = None  # a hold makes a first yes void, and so does an account that is gone, closed, or no operator now
+    return first, last_hold if checkpoint.is_on_hold else None
 
 
 def reasons_against(checkpoint: Checkpoint, checks: Sequence[Mapping[str, Any]], against: Checkpoint) -> list[str]:

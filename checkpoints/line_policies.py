@@ -96,6 +96,11 @@ def of(line: str | None) -> Policy:
     return read(Line.objects.filter(name=line or SHARED).values_list("policy", flat=True).first() or {})
 
 
+def of_row(line: Line) -> Policy:
+    """The same of a line that was read already. Raises PolicyInvalid."""
+    return read(line.policy)
+
+
 def changed(policy: Policy) -> dict[str, Any]:
     """What differs from the defaults: that is what a line's row keeps."""
     return policy.model_dump(exclude_defaults=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from checkpoints import checksums, loading, notices
@@ -110,11 +111,55 @@ async def roll_back(
 def previous(line: str | None = SHARED) -> Checkpoint | None:
     """What a roll back of this line goes to: the checkpoint that was live before this one and was not itself rolled
     back; where it started, at first."""
-    moves = Decision.objects.filter(verb__in=(Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK))
+    number = number_before(line)
+    return None if number is None else Checkpoint.objects.get(number=number)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """What every page of the console says of the shared line, and of what waits in any."""
+
+    live: Checkpoint
+    previous: Checkpoint | None
+    """What a roll back goes to; None where there is nothing to go back to."""
+    waiting: Sequence[Checkpoint]
+    """As `notices.waiting` has them."""
+
+    @classmethod
+    def read(cls) -> Answering:
+        """In two queries."""
+        number = number_before(SHARED)
+        shown = Q(number=number) | Q(status=Checkpoint.Status.LIVE, line=SHARED)
+        rows = Checkpoint.objects.filter(shown | Q(status=Checkpoint.Status.PASSED, is_on_hold=False))
+        found = list(rows.with_taints().select_related("line").defer("probe", "made").order_by("number"))
+        live = next(one for one in found if one.status == Checkpoint.Status.LIVE and one.line_id == SHARED)
+        previous = next((one for one in found if one.number == number), None)
+        return cls(live, previous, [one for one in found if one.status == Checkpoint.Status.PASSED])
+
+
+def previous_of_all(lines: QuerySet[Line]) -> dict[str, Checkpoint]:
+    """`previous` of each of these lines that has one, by its name. Three queries."""
+    numbers = {name: [start or 0] for name, start in lines.values_list("name", "start__number")}
+    moves = Decision.objects.filter(verb__in=WENT_LIVE).order_by("at", "pk")
+    for line, own, number in moves.values_list("line", "checkpoint__line", "checkpoint__number"):
+        if (line or own) in numbers:
+            numbers[line or own].append(number)
+    before = {name: found[-2] for name, went in numbers.items() if len(found := unwind(went)) > 1}
+    rows = {one.number: one for one in Checkpoint.objects.filter(number__in=before.values())}
+    return {name: rows[number] for name, number in before.items()}
+
+
+WENT_LIVE = (Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK)
+
+
+def number_before(line: str | None) -> int | None:
+    """The number of what a roll back of this line goes to; None where there is nothing."""
+    moves = Decision.objects.filter(verb__in=WENT_LIVE)
     of_line = moves.filter(Q(line=line) | Q(line=None, checkpoint__line=line)).order_by("at", "pk")
-    start = Line.objects.filter(name=line).values_list("start__number", flat=True).first() or 0
+    # The shared line starts with the base (private_lines_start_somewhere).
+    start = 0 if line == SHARED else Line.objects.filter(name=line).values_list("start__number", flat=True).first() or 0
     numbers = unwind([start, *of_line.values_list("checkpoint__number", flat=True)])
-    return Checkpoint.objects.get(number=numbers[-2]) if len(numbers) > 1 else None
+    return numbers[-2] if len(numbers) > 1 else None
 
 
 def unwind(numbers: Iterable[int]) -> list[int]:

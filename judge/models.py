@@ -47,6 +47,12 @@ class Judgement(models.Model):
     """Kept for examining: it never trains, and the gate asks candidates about it."""
     judged_at = models.DateTimeField(default=timezone.now)
 
+    class Meta:
+        indexes = (
+            # What is worth a second look is found by it: a verdict's row holds what the judge read.
+            models.Index(fields=("reward_from", "confidence", "reward"), name="judgements_by_source"),
+        )
+
     def __str__(self) -> str:
         return f"judgement of {self.turn_id}"
 

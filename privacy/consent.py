@@ -26,6 +26,7 @@ from core.errors import TalkbackError
 from judge import off_record
 from judge.hints import deletion
 from judge.models import Judgement
+from judge.samples.origins import made_of
 from training.models import Sample
 
 LATEST_FIRST = ("-number",)
@@ -180,8 +181,7 @@ def take_back(of: QuerySet[Turn]) -> TakenBack:
 
 def learned_from(of: Iterable[Turn] | QuerySet[Turn]) -> QuerySet[Sample]:
     """What of these turns is in weights."""
-    made = Q(judgement__turn__in=of) | Q(first_judgement__turn__in=of) | Q(origin__in=of)
-    return Sample.objects.filter(made, status=Sample.Status.TRAINED).distinct()
+    return Sample.objects.filter(made_of(of), status=Sample.Status.TRAINED)
 
 
 def _judge_again(of: QuerySet[Turn]) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from chat.listing.folders import Folder
@@ -18,6 +18,7 @@ from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
 from feedback import importing
 from feedback.models import Feedback
 from judge.hints import deletion
+from judge.samples.origins import made_of
 from privacy.models import Erasure
 from training.models import Sample
 from training.provenance import taints
@@ -99,5 +100,4 @@ def _tainted_by(turns: list[UUID]) -> list[int]:
 
 def _made(turns: list[UUID]) -> QuerySet[Sample]:
     """The samples of these turns, in whichever line."""
-    made = Q(judgement__turn__in=turns) | Q(first_judgement__turn__in=turns) | Q(origin__in=turns)
-    return Sample.objects.filter(made).order_by()
+    return Sample.objects.filter(made_of(turns)).order_by()

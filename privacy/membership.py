@@ -99,7 +99,8 @@ def pool(user: User, *, may: bool) -> int:
 
 def line_of(user: User) -> Line:
     """Which line answers this person."""
-    return Line.objects.get(pk=Line.of(user))
+    lines = Line.objects.filter(Q(members__user=user) | Q(name=SHARED))  # the shared one has no members
+    return max(lines, key=lambda one: not one.is_shared)
 
 
 def pooled(user: User) -> QuerySet[Sample]:

@@ -61,13 +61,16 @@ def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
 def filling(recipe: Recipe, line: str = SHARED) -> Filling:
     """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where a person
     wrote since the last run that began by itself, or for it: where no person writes it waits for nothing."""
-    found = waiting(recipe, line).aggregate(
-        ready=Count("pk"),
-        said=Count("pk", filter=Q(voted=False) & ~IMPORTED),
-        rewrites=Count("pk", filter=WRITTEN & ~IMPORTED),
+    waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
+    found = ready(recipe, line).aggregate(
+        every=Count("pk"),
+        ready=Count("pk", filter=waits),
+        said=Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
+        rewrites=Count("pk", filter=waits & WRITTEN & ~IMPORTED),
     )
     awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
-    played = tuple(one.attempts for one in groups.waiting(groups.untried(recipe, line)))
+    every = groups.waiting(groups.ready(recipe, line), line)
+    played = tuple(one.attempts for one in every if not one.is_tried)
     return Filling(
         recipe.batch_size,
         ready=found["ready"] + sum(played),
@@ -75,6 +78,7 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
         rewrites=found["rewrites"],
         awaited=awaited,
         groups=played,
+        set_aside=found["every"] - found["ready"] + sum(one.attempts for one in every if one.is_tried),
     )
 
 
@@ -319,10 +323,11 @@ def _claim(samples: Sequence[Sample], recipe: Recipe, line: str, **fields: objec
 
 
 def ancestry(checkpoint: Checkpoint) -> list[int]:
-    """Keys of a checkpoint and its ancestors, nearest first."""
+    """Keys of a checkpoint and its ancestors, nearest first. One query."""
+    parents = dict(Checkpoint.objects.order_by().values_list("pk", "parent"))
     line: list[int] = []
-    here: Checkpoint | None = checkpoint
+    here: int | None = checkpoint.pk
     while here is not None:
-        line.append(here.pk)
-        here = here.parent
+        line.append(here)
+        here = parents[here]
     return line

@@ -31,6 +31,8 @@ class Filling:
     """How many rewrites a run waits for; 0 where no person writes."""
     groups: tuple[int, ...] = ()
     """The attempts of each group that waits, in turn: these are among those that are ready."""
+    set_aside: int = 0
+    """Lessons beside those, whose run failed or that one passed over: only a person's "learn now" takes them up."""
 
     @property
     def attempts(self) -> int:

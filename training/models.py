@@ -151,6 +151,10 @@ class Sample(Stateful):
                 fields=("origin", "line"), condition=Q(status__in=("ready", "claimed")), name="one_waits_a_line"
             ),
         )
+        indexes = (
+            # Counted on every overview: a sample's row holds its tokens.
+            models.Index(fields=("status", "moved_at"), name="samples_by_state"),
+        )
 
     def __str__(self) -> str:
         return _("sample %(n)s") % {"n": self.pk}

@@ -346,6 +346,10 @@ SESSION_IDLE_S = float(env("SESSION_IDLE_S", str(6 * 3600)))
 SWEEP_S = 20
 """How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 
+AUTHENTICATION_BACKENDS = [
+    "accounts.backends.AccountBackend",
+    "django.contrib.auth.backends.ModelBackend",  # for who signed in before the first one was there
+]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

@@ -113,14 +113,46 @@ def list_chats(user: User | AnonymousUser, scope: Scope, after: str = "") -> Lis
     the pinned ones stand above. Raises Http404 for what is no place."""
     rows, at = scope.rows(user), None
     if scope.kind == "own":
-        pinned = list(rows.exclude(pinned_at=None).order_by("-pinned_at", "-pk")[:PINNED])
-        rows = rows.exclude(pk__in=[one.pk for one in pinned])
+        rows = rows.exclude(pk__in=pinned_first(rows).values("pk"))
     if after:
         at, pk = read_place(after)
         rows = rows.filter(Q(active_at__lt=at) | Q(active_at=at, pk__lt=pk))
-    found = list(rows[: LISTED + 1])
+        return group(scope, list(rows[: LISTED + 1]), at)
+    if scope.kind == "own":
+        return own_and_api(user)[0]
+    return group(scope, list(rows[: LISTED + 1]))
+
+
+def own_and_api(user: User | AnonymousUser) -> tuple[Listed, Listed]:
+    """The first page of a person's own chats, the pinned ones above, and of those that came through keys. One query."""
+    own, api = OWN.rows(user), API.rows(user)
+    pinned = pinned_first(own).values("pk")
+    first = own.exclude(pk__in=pinned).values("pk")[: LISTED + 1]
+    found = Session.objects.filter(
+        Q(pk__in=pinned) | Q(pk__in=first) | Q(pk__in=api.values("pk")[: LISTED + 1])
+    ).select_related("key")
+    of_keys, rows = [], []
+    for one in found.order_by("-active_at", "-pk"):
+        (of_keys if one.key_id else rows).append(one)
+    above = sorted((one for one in rows if one.pinned_at), key=lambda one: (one.pinned_at, one.pk), reverse=True)[
+        :PINNED
+    ]
+    taken = {one.pk for one in above}
+    return (
+        group(OWN, [one for one in rows if one.pk not in taken], pinned=above),
+        group(API, of_keys),
+    )
+
+
+def pinned_first(rows: QuerySet[Session]) -> QuerySet[Session]:
+    """Of these chats those that stand above the others."""
+    return rows.exclude(pinned_at=None).order_by("-pinned_at", "-pk")[:PINNED]
+
+
+def group(scope: Scope, found: list[Session], at: datetime | None = None, pinned: Sequence[Session] = ()) -> Listed:
+    """A page of these chats of a scope, of which there may be one more than a page shows."""
     groups = group_by_date(found[:LISTED], timezone.localdate(), at)
-    if scope.kind == "own" and pinned and not after:
+    if pinned:
         groups.insert(0, Group("pinned", rows=pinned))
     last = found[LISTED - 1] if len(found) > LISTED else None
     return Listed(groups, scope.more(f"{last.active_at.isoformat()}~{last.pk}") if last is not None else "")
@@ -146,4 +178,5 @@ def list_folders(user: User | AnonymousUser) -> QuerySet[Folder]:
 
 def side_list(user: User | AnonymousUser) -> dict[str, Any]:
     """What the list beside a chat shows."""
-    return {"own": list_chats(user, OWN), "api": list_chats(user, API), "folders": list_folders(user)}
+    own, api = own_and_api(user)
+    return {"own": own, "api": api, "folders": list_folders(user)}

@@ -12,8 +12,9 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
 from checkpoints.models import Checkpoint
-from judge.hints import hint_words, likeness, reviews, undecided
+from judge.hints import hint_words, likeness, reviews, undecided, wish_words
 from judge.models import Hint, Ruling
+from judge.samples.origins import made_of
 from training.models import Sample
 
 NOT_ANY_MORE = "Not any more."
@@ -113,7 +114,11 @@ def of(person: User) -> list[Preference]:
     groups = likeness.groups([request.words for request in requests])
     found = [Preference(tuple(requests[place] for place in group)) for group in groups]
     found.sort(key=lambda preference: preference.last, reverse=True)
-    return [replace(one, opposites=tuple(_opposites(one, found))) for one in found]
+    # Compared are those alone that name a known matter: most name none, and each would be held against each.
+    known = [(one, one.wording) for one in found]
+    known = [(one, words) for one, words in known if wish_words.find_matters(words)]
+    opposites = {id(one): tuple(_opposites(one, words, known)) for one, words in known}
+    return [replace(one, opposites=opposites.get(id(one), ())) for one in found]
 
 
 def rewrites(person: User) -> int:
@@ -177,8 +182,7 @@ def _made_of(turns: Sequence[UUID]) -> tuple[dict[UUID, set[int]], set[UUID]]:
     """By turn the checkpoints that learned it with a hint; and the turns whose hint waits to be learned."""
     learned: dict[UUID, set[int]] = defaultdict(set)
     waiting: set[UUID] = set()
-    about = Q(judgement__turn__in=turns) | Q(first_judgement__turn__in=turns) | Q(origin__in=turns)
-    rows = Sample.objects.filter(about, teacher_prompt_ids__isnull=False).values_list(
+    rows = Sample.objects.filter(made_of(turns), teacher_prompt_ids__isnull=False).values_list(
         "status", "judgement__turn", "first_judgement__turn", "origin", "run__checkpoint__number"
     )
     for status, turn, earlier, origin, number in rows:
@@ -192,10 +196,10 @@ def _made_of(turns: Sequence[UUID]) -> tuple[dict[UUID, set[int]], set[UUID]]:
     return learned, waiting
 
 
-def _opposites(one: Preference, found: Sequence[Preference]) -> list[Opposite]:
+def _opposites(one: Preference, wording: str, known: Sequence[tuple[Preference, str]]) -> list[Opposite]:
     """The preferences that ask for the contrary of this one, the newest first."""
     return [
-        Opposite(other.wording, other.last > one.last)
-        for other in found
-        if other is not one and likeness.opposed(one.wording, other.wording)
+        Opposite(words, other.last > one.last)
+        for other, words in known
+        if other is not one and likeness.opposed(wording, words)
     ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from django.db.models import Case, CharField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Lower
 from django.utils.translation import gettext_noop
 
 from chat.models import Turn
-from judge.models import Hint, Vote
-from judge.samples import sample_rows
+from judge.models import Hint, Judgement, Vote
+from judge.samples.sample_rows import Reason
 
 NOT_SURE = gettext_noop("not sure")
 
@@ -46,18 +46,30 @@ def unclear() -> QuerySet[Turn]:
     against = Q(judgement__reward_from="thumb") & (
         Q(judgement__reward=1, leaning__lt=0) | Q(judgement__reward=-1, leaning__gt=0)
     )
-    found = Turn.objects.filter(status=Turn.Status.JUDGED, learns=True, session__learns=True, overruling=None)
+    # Nearly all turns are judged: an index of states would be asked first, and find them all.
+    judged = Turn.objects.annotate(state=Lower("status")).filter(state=Turn.Status.JUDGED)
+    found = judged.filter(learns=True, session__learns=True, overruling=None)
+    found = found.filter(pk__in=_doubtful().values("turn"))
     found = found.annotate(leaning=Coalesce(Subquery(total), Value(0)))
     found = found.annotate(
         because=Case(
             When(voted & Q(judgement__reward=0, judgement__confidence__lte=0.5), then=Value(gettext_noop("tie"))),
             When(voted & Q(judgement__confidence__lt=UNSURE), then=Value(gettext_noop("low confidence"))),
             When(against, then=Value(gettext_noop("thumb against votes"))),
-            When(judgement__reason=sample_rows.Reason.NO_QUORUM, then=Value(gettext_noop("no quorum"))),
-            When(judgement__reason_code=sample_rows.Reason.UNCLEAR.code, then=Value(NOT_SURE)),
+            When(judgement__reason_code=Reason.NO_QUORUM.code, then=Value(gettext_noop("no quorum"))),
+            When(judgement__reason_code=Reason.UNCLEAR.code, then=Value(NOT_SURE)),
             default=Value(""),
             output_field=CharField(),
         )
     ).exclude(because="")
     found = found.annotate(is_last=Case(When(because=NOT_SURE, then=Value(1)), default=Value(0)))
     return found.select_related("session__user", "checkpoint", "judgement").order_by("is_last", "-judgement__judged_at")
+
+
+def _doubtful() -> QuerySet[Judgement]:
+    """Verdicts among which those of `unclear` are, found by their indexes: nearly all others are not looked at."""
+    voted = Q(reward_from="votes", confidence__lt=UNSURE)
+    thumbed = Q(reward_from="thumb", reward__in=(1, -1))
+    return Judgement.objects.filter(
+        voted | thumbed | Q(reason_code__in=(Reason.NO_QUORUM.code, Reason.UNCLEAR.code))
+    ).order_by()

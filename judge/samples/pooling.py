@@ -55,7 +55,8 @@ def judged(run: Run) -> QuerySet[Judgement]:
     if run.again_id is not None:  # its samples stay those of the run that it repeats
         learned = batches.learned(run)
         return Judgement.objects.filter(Q(sample__in=learned) | Q(turn__in=learned.values("origin"))).order_by("pk")
-    return Judgement.objects.filter(Q(sample__run=run) | Q(turn__in=run.samples.values("origin"))).order_by("pk")
+    own = Q(sample__in=run.samples.values("pk"))  # and not by a join: that would read every verdict there is
+    return Judgement.objects.filter(own | Q(turn__in=run.samples.values("origin"))).order_by("pk")
 
 
 def is_claimed(turn: UUID) -> bool:

@@ -222,7 +222,8 @@ def test_what_a_run_that_came_to_nothing_passed_over_counts_again(liked, rewritt
 
     runs.fail(run, "Stopped by a person before it began.")
 
-    assert batches.filling(AWAITING) == batches.Filling(4, ready=20, said=0, rewrites=0, awaited=2)
+    # What the failed run had, four lessons, waits for a person alone.
+    assert batches.filling(AWAITING) == batches.Filling(4, ready=20, said=0, rewrites=0, awaited=2, set_aside=4)
     assert batches.fill(AWAITING) is None  # and no run begins for what was stopped
     assert batches.ready(AWAITING).count() == 24
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet, Value
 from django.utils.translation import gettext_noop
 
 from core.errors import IllegalMove
@@ -38,6 +38,8 @@ class Waiting(NamedTuple):
     group: int
     attempts: int
     """Those of it that count."""
+    is_tried: bool = False
+    """A run had some of it, and failed."""
 
 
 def ready(recipe: Recipe, line: str) -> QuerySet[Sample]:
@@ -59,20 +61,30 @@ def ready(recipe: Recipe, line: str) -> QuerySet[Sample]:
 
 def untried(recipe: Recipe, line: str) -> QuerySet[Sample]:
     """Those of them of groups that no run had yet."""
-    had = _of(line, Sample.Status.READY).filter(run__isnull=False)
-    return ready(recipe, line).exclude(episode__group__in=had.values("episode__group"))
+    return ready(recipe, line).exclude(episode__group__in=_tried(line))
 
 
-def waiting(steps: QuerySet[Sample]) -> list[Waiting]:
-    """The groups of these steps, those that were judged first in front. One query."""
+def _tried(line: str) -> QuerySet[Sample, dict[str, int]]:
+    """The groups of which a run had some, and failed."""
+    return _of(line, Sample.Status.READY).filter(run__isnull=False).values("episode__group")
+
+
+def waiting(steps: QuerySet[Sample], line: str | None = None) -> list[Waiting]:
+    """The groups of these steps, those that were judged first in front. With the line whose all they are each knows
+    whether it is of the `untried`. One query."""
+    tried = Count("pk", filter=Q(episode__group__in=_tried(line))) if line is not None else Value(0)
     found = (
         steps.order_by()
         .values_list("episode__group")
-        .annotate(attempts=Count("episode", filter=COUNTS, distinct=True), judged=Max("episode__group__judged_at"))
+        .annotate(
+            attempts=Count("episode", filter=COUNTS, distinct=True),
+            judged=Max("episode__group__judged_at"),
+            tried=tried,
+        )
         .filter(attempts__gte=FEWEST)
         .order_by("judged", "episode__group")
     )
-    return [Waiting(group, attempts) for group, attempts, _ in found]
+    return [Waiting(group, attempts, is_tried=is_tried > 0) for group, attempts, _, is_tried in found]
 
 
 def first(groups: Sequence[Waiting], room: int) -> list[Waiting]:

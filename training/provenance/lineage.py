@@ -24,12 +24,7 @@ class Step:
 
 def ancestry(checkpoint: Checkpoint) -> list[Step]:
     """From this checkpoint to where its line began, nearest first."""
-    parents = dict(Checkpoint.objects.values_list("pk", "parent"))
-    line: list[int] = []
-    here: int | None = checkpoint.pk
-    while here is not None:
-        line.append(here)
-        here = parents[here]
+    line = batches.ancestry(checkpoint)
     rows = Checkpoint.objects.select_related("run", "line").in_bulk(line)
     made = {pk: Run.that_made(rows[pk]) for pk in line}
     told = counts([run for run in made.values() if run is not None])

@@ -175,8 +175,8 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     status = Checkpoint.Status
     yield [row.pk for row in rows if row.pinned], _("pinned")
     yield loading.wanted().values_list("pk", flat=True), _("warm: the engine has it loaded")
-    back = [promotion.previous(name) for name in Line.objects.filter(retired_at=None).values_list("name", flat=True)]
-    yield [one.pk for one in back if one is not None], _("what a roll back goes to")
+    back = promotion.previous_of_all(Line.objects.filter(retired_at=None))
+    yield [one.pk for one in back.values()], _("what a roll back goes to")
     yield Line.objects.exclude(start=None).values_list("start", flat=True), _("a line began with it")
     trials = Trial.objects.filter(ended_at=None)
     yield [pk for pair in trials.values_list("checkpoint", "against") for pk in pair], _("on trial")

@@ -15,10 +15,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext, pgettext
 
-from chat.models import Turn
+from chat.models import Session, Turn
 from checkpoints import approvals, promotion
 from checkpoints.models import SHARED, Checkpoint, Decision
 from core import stores
+from core.counting import count_rows
 from core.states import Stateful
 from gate import agent_part
 from gate.models import Examination
@@ -109,6 +110,8 @@ class Facts:
     """A person's, that holds learning back."""
     short_mib: int = 0
     """By how much the disk falls short of what learning leaves free."""
+    also: Mapping[str, int] = field(default_factory=dict)
+    """What else was counted, by its name."""
 
     @property
     def held(self) -> str:
@@ -160,27 +163,31 @@ class Board:
         }
 
 
-def read() -> Board:
-    facts = gather()
+def read(**also: QuerySet[Any, Any]) -> Board:
+    """The board; what else is counted beside it, by its name, is in `facts.also`."""
+    facts = gather(**also)
     return Board(facts, stations(facts))
 
 
-def gather() -> Facts:
+def gather(**also: QuerySet[Any, Any]) -> Facts:
     """Ask the rows and the heartbeats."""
-    counts, oldest = count_states()
+    counts, oldest = count_states(**also)
     try:
         silences = heartbeats.silences()
     except redis.RedisError:
         silences = None
     status = Checkpoint.Status
+    number = promotion.number_before(SHARED) if counts["checkpoints"]["retired"] else None
     shown = Q(status__in=(status.CANDIDATE, status.PASSED, status.APPROVED)) | Q(status=status.LIVE, line=SHARED)
-    checkpoints = list(Checkpoint.objects.filter(shown).select_related("line", "parent").order_by("number"))
+    rows = Checkpoint.objects.filter(shown | Q(number=number)).with_taints()
+    checkpoints = list(rows.select_related("line", "parent", "examination").defer(*OF_EXAM).order_by("number"))
+    live = next(one for one in checkpoints if one.status == status.LIVE and one.line_id == SHARED)
     candidate = next((one for one in checkpoints if one.status == status.CANDIDATE), None)
     passed = [one for one in checkpoints if one.status == status.PASSED and not one.is_on_hold]
     first = passed[0] if passed else None
     run = Run.objects.annotate(is_active=ACTIVE).order_by("is_active", Case(WAITS_ITS_TURN).asc(), "-pk").first()
     active = run if run and run.status in (Run.Status.QUEUED, Run.Status.RUNNING) else None
-    recipe = line_recipes.recipe_of(SHARED)
+    recipe = line_recipes.recipe_of_row(live.line)
     endorsement = approvals.standing(first).endorsement if first else None
     batch = batches.filling(recipe)
     wait = waiting(active)
@@ -190,12 +197,12 @@ def gather() -> Facts:
         counts=counts,
         oldest=oldest,
         batch=batch,
-        set_aside=batches.lessons(recipe) - batch.ready if has_ended else 0,
-        live=next((one for one in checkpoints if one.status == status.LIVE), None) or Checkpoint.live(),
-        previous=promotion.previous() if counts["checkpoints"]["retired"] else None,
+        set_aside=batch.set_aside if has_ended else 0,
+        live=live,
+        previous=next((one for one in checkpoints if one.number == number), None),
         run=run,
         candidate=candidate,
-        examination=Examination.objects.filter(checkpoint=candidate).first() if candidate else None,
+        examination=getattr(candidate, "examination", None),
         passed=first,
         endorsed_by=str(endorsement.by) if endorsement else "",
         on_hold=sum(one.status == status.PASSED and one.is_on_hold for one in checkpoints),
@@ -206,17 +213,27 @@ def gather() -> Facts:
         wait=wait,
         pause=hours.current() if wait else None,
         short_mib=math.ceil(max(0, -stores.learning_room()) / stores.MIB),
+        also={name: sum(counts[name].values()) for name in also},
     )
 
 
-def count_states() -> tuple[dict[str, dict[str, int]], dict[str, dict[str, datetime]]]:
-    """How many rows are in each state, and when the longest-waiting entered it, by the names of STATES. One query."""
+OF_EXAM = tuple(f"examination__{name}" for name in ("pairs", "checks", "pack", "personal", "meter"))
+"""Of an exam what the board does not show, and that may be long."""
+
+
+def count_states(
+    **also: QuerySet[Any, Any],
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, datetime]]]:
+    """How many rows are in each state, and when the longest-waiting entered it, by the names of STATES; and how many of
+    these others there are. One query."""
     counts = {name: dict.fromkeys(model.Status.values, 0) for name, model in STATES.items()}  # type: ignore[attr-defined]
     oldest: dict[str, dict[str, datetime]] = {name: {} for name in STATES}
     parts = []
-    for name, model in STATES.items():
-        rows = model._base_manager.order_by().annotate(of=Value(name)).values("of", "status")
-        parts.append(rows.annotate(n=Count("pk"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
+    counts |= {name: {} for name in also}
+    oldest |= {name: {} for name in also}
+    for name, rows in ({name: model._base_manager.all() for name, model in STATES.items()} | also).items():
+        of = rows.order_by().annotate(of=Value(name)).values("of", "status")
+        parts.append(of.annotate(n=Count("*"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
     for name, status, number, first in parts[0].union(*parts[1:], all=True):
         counts[name][status], oldest[name][status] = number, first
     return counts, oldest
@@ -467,7 +484,9 @@ def of_line(checkpoint: Checkpoint) -> str:
 
 def off_record(status: str = "") -> int:
     """How many turns of one state, or of all, are off the record: they are counted, and not listed."""
-    return _of(status).exclude(learns=True, session__learns=True).count()
+    rows = _of(status)
+    chats = Session.objects.filter(learns=False).values("pk")
+    return sum(count_rows(turns=rows.filter(learns=False), chats=rows.filter(learns=True, session__in=chats)).values())
 
 
 def _of(status: str) -> QuerySet[Turn]:
@@ -476,8 +495,11 @@ def _of(status: str) -> QuerySet[Turn]:
 
 def turns(status: str = "", limit: int = 12) -> list[Turn]:
     """The newest turns on the record, of one state or of all, each with its `journey`."""
-    rows = _of(status).filter(learns=True, session__learns=True).select_related("session", "checkpoint", "judgement")
-    newest = list(rows.order_by("-created_at").defer(*LONG)[:limit])
+    off = Session.objects.filter(learns=False).values("pk")
+    # Found without a join: with one a database sorts all turns there are.
+    found = _of(status).filter(learns=True).exclude(session__in=off).order_by("-created_at").values("pk")[:limit]
+    rows = Turn.objects.filter(pk__in=found).select_related("session", "checkpoint", "judgement")
+    newest = list(rows.order_by("-created_at").defer(*LONG))
     stands = journeys(newest)
     for turn in newest:
         turn.journey = stands[turn.pk]  # type: ignore[attr-defined]
@@ -498,7 +520,8 @@ def batch() -> list[Sample | None]:
     steps = groups.untried(recipe, SHARED)
     chosen = groups.first(groups.waiting(steps), recipe.batch_size - len(replies)) if filling.groups else []
     played: dict[object, Sample] = {}
-    for step in steps.filter(groups.COUNTS, episode__group__in=[one.group for one in chosen]).order_by("step"):
+    counting = steps.filter(groups.COUNTS, episode__group__in=[one.group for one in chosen])
+    for step in counting.select_related("judgement").order_by("step"):
         played.setdefault(step.episode_id, step)
     ready = [*replies, *sorted(played.values(), key=lambda one: one.pk)]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]

@@ -20,7 +20,8 @@ NAMES = ("notices", "welcome", "headline", "stations", "waits", "live", "decisio
 
 def context(user: User) -> dict[str, Any]:
     """What every part of the overview draws from, for this person."""
-    whole, waits = board.read(), waiting.count()
+    whole = board.read(**waiting.rows())
+    waits = waiting.ForReview(**whole.facts.also)
     return {
         "board": whole,
         "facts": whole.facts,

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import notices
 from checkpoints.models import Checkpoint, Notice
+from checkpoints.promotion import Answering
 from webapp.console.doors import needs, person
 from webapp.console.review.desk import is_fragment
 from webapp.notifications import events
@@ -25,12 +26,14 @@ HISTORY = 100
 """How many of those that were read are listed."""
 
 
-def banner(*, names_waiting: bool = True) -> dict[str, Any]:
-    """What every page says first: candidates that wait for a person, and what is still unread."""
+def banner(*, names_waiting: bool = True, known: Answering | None = None) -> dict[str, Any]:
+    """What every page says first: candidates that wait for a person, as far as they are not `known` already, and what
+    is still unread."""
     unread = list(notices.unread())
     shown = unread[:SHOWN]
+    waiting = known.waiting if known is not None else notices.waiting()
     return {
-        "waiting": list(notices.waiting()) if names_waiting else [],
+        "waiting": list(waiting) if names_waiting else [],
         "notices": shown,
         "more": len(unread) - len(shown),
     }

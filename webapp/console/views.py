@@ -64,19 +64,20 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
     """Every set of weights there has been, as far as they are narrowed to a state or a line."""
     status, line = request.GET.get("status", ""), request.GET.get("line", "")
     status = status if status in Checkpoint.Status.values else ""
-    counts = Counter(Checkpoint.objects.order_by().values_list("status", flat=True))
-    rows = Checkpoint.objects.select_related("line", "parent", "run", "examination").annotate(
-        replies=Count("turns", distinct=True),
-        lessons=Count("run__samples", distinct=True),
-        is_tainted=Exists(Taint.objects.filter(checkpoint=OuterRef("pk"), cleaned_by=None)),
+    counts = Counter(
+        dict(Checkpoint.objects.order_by().values("status").annotate(n=Count("pk")).values_list("status", "n"))
     )
+    rows = Checkpoint.objects.select_related("line", "parent", "run", "examination").defer(*LONG)
+    rows = rows.annotate(is_tainted=Exists(Taint.objects.filter(checkpoint=OuterRef("pk"), cleaned_by=None)))
     if status:
         rows = rows.filter(status=status)
     if line:
         rows = rows.filter(line=line)
     page = Paginator(rows.order_by("-number"), PAGE).get_page(request.GET.get("page"))
+    replies, lessons = replies_and_lessons([row.pk for row in page])
     for row in page:
         row.bytes = 0 if row.let_go_at else retention.taken(row)  # type: ignore[attr-defined]
+        row.replies, row.lessons = replies.get(row.pk, 0), lessons.get(row.pk, 0)  # type: ignore[attr-defined]
     context = {
         "checkpoints": page,
         "status": status,
@@ -86,6 +87,18 @@ def checkpoints(request: HttpRequest) -> HttpResponse:
         "total": counts.total(),
     }
     return render(request, "checkpoints/checkpoints.html", context)
+
+
+LONG = ("probe", "made", "run__metrics", "run__usage", "examination__pairs", "examination__pack")
+"""Of checkpoints, their runs and exams what the list does not show, and that may be long."""
+
+
+def replies_and_lessons(checkpoints: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """By checkpoint how many replies it wrote, and from how many lessons it was made. Counted apart: joined, each reply
+    would stand once for each lesson."""
+    wrote = Turn.objects.filter(checkpoint__in=checkpoints).order_by().values("checkpoint").annotate(n=Count("pk"))
+    made = Run.objects.filter(checkpoint__in=checkpoints).order_by().values("checkpoint").annotate(n=Count("samples"))
+    return dict(wrote.values_list("checkpoint", "n")), dict(made.values_list("checkpoint", "n"))
 
 
 @needs("checkpoints")
@@ -115,7 +128,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
                 "turn__created_at"
             ),
-            "curves": small_curves.curves([made.metrics for one in line if (made := Run.that_made(one))])
+            "curves": small_curves.curves([made.metrics for one in line[-DRAWN:] if (made := Run.that_made(one))])
             if run
             else [],
             "decisions": shown.decisions.select_related("by"),
@@ -211,10 +224,12 @@ def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> Http
     return response
 
 
+ANCESTORS, DRAWN = 40, 20
+"""Ancestors that a checkpoint's page names, and of how many the figures are drawn: the tree has all of them."""
+
+
 def lineage(checkpoint: Checkpoint) -> list[Checkpoint]:
-    """From the base to this checkpoint, each the parent of the next."""
-    known = {row.pk: row for row in Checkpoint.objects.select_related("run").filter(number__lte=checkpoint.number)}
-    line = [known[checkpoint.pk]]
-    while line[-1].parent_id is not None:
-        line.append(known[line[-1].parent_id])
-    return line[::-1]
+    """To this checkpoint, each the parent of the next: from the base, or from its ANCESTORS-th ancestor."""
+    line = batches.ancestry(checkpoint)[:ANCESTORS]
+    rows = Checkpoint.objects.select_related("run").defer("probe", "made", "run__usage").in_bulk(line)
+    return [rows[pk] for pk in reversed(line)]

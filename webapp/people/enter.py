@@ -67,7 +67,7 @@ def spend(request: HttpRequest, token: str) -> HttpResponse:
         user = holder(token, lock=True)
         if user is None:
             return spent(request)
-        login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+        login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
     signin.note("signed in with a link", request, user)
     response = HttpResponseRedirect(settings.LOGIN_REDIRECT_URL)
     signin.remember(request, response)

@@ -20,8 +20,6 @@ from core.brake import Brake, Rule
 from webapp.people import signin
 from webapp.people.names import NewAccount
 
-BACKEND = "django.contrib.auth.backends.ModelBackend"
-
 SIGN_UPS = Rule(free=10, first_s=60, most_s=900, forget_s=3600)
 """Of one address, when strangers may sign up: behind it may be a whole school."""
 brake = Brake("sign-up")
@@ -79,7 +77,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 
 def welcome(request: HttpRequest, user: User) -> HttpResponse:
     """Sign the new person in."""
-    login(request, user, backend=BACKEND)
+    login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
     response = HttpResponseRedirect(settings.LOGIN_REDIRECT_URL)
     signin.remember(request, response)
     return response

@@ -102,11 +102,17 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
     return back(request, ruling.turn.session.user)
 
 
+SHOWN = 50
+"""Wishes that the page lists, those that were asked for last."""
+
+
 def page(request: HttpRequest, owner: User) -> HttpResponse:
+    found = standing_hints.of(owner)
     shown: dict[str, Any] = {
         "owner": owner,
         "is_own": owner == request.user,
-        "preferences": standing_hints.of(owner),
+        "preferences": found[:SHOWN],
+        "left": len(found) - SHOWN,
         "waiting": standing_hints.waiting(owner),
         "rewrites": standing_hints.rewrites(owner),
         "forgone": standing_hints.forgone(owner),

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Count
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
@@ -32,6 +32,7 @@ from accounts.roles import may
 from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, ToolServer, Turn
 from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
+from core.counting import count_rows
 from core.errors import TalkbackError
 from core.textfiles import escape_separators
 from evaluation.models import BlindChoice, Shadow
@@ -40,6 +41,7 @@ from gate.models import AskedAgain
 from gpu_workers import engines
 from judge.models import Hint, Judgement
 from judge.samples import personal, redaction
+from judge.samples.origins import made_of
 from judge.votes import judges, naming
 from privacy import bin as chat_bin
 from privacy import consent, erasures, membership
@@ -107,11 +109,12 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
     user = person(request)
     wanted = redaction.wanted()
     line, learned = membership.line_of(user), learned_in(user)
+    members = list(line.members.select_related("user").order_by("pk"))
     context = {
         "line": line,
         "answers": Checkpoint.for_user(user),
-        "beside": [member.user for member in line.members.exclude(user=user).select_related("user").order_by("pk")],
-        "pools": line.members.filter(user=user, pools=True).exists(),
+        "beside": [member.user for member in members if member.user_id != user.pk],
+        "pools": any(member.pools for member in members if member.user_id == user.pk),
         "learns": consent.by_default(user),
         "stored": stored(user),
         "checkpoints": learned,
@@ -135,64 +138,72 @@ SAMPLE_TEXT = "I am ana@example.com, call me at +1 415 555 2671. My password is 
 def stored(user: User) -> list[tuple[str, int, str]]:
     """(what, how many, what becomes of it) for every kind of row that holds words of this person."""
     sessions, turns = Session.objects.visible_to(user), Turn.objects.visible_to(user)
-    samples = Sample.objects.filter(
-        Q(judgement__turn__session__user=user)
-        | Q(first_judgement__turn__session__user=user)
-        | Q(origin__in=turns.values("pk"))
-    ).distinct()
-    on_record = turns.filter(learns=True, session__learns=True, line=Turn.Line.MAIN)
-    waiting = samples.filter(status__in=(Sample.Status.READY, Sample.Status.CLAIMED))
-    off = sessions.filter(learns=False).count()
+    samples = Sample.objects.filter(made_of(Turn.objects.filter(session__user=user).values("pk")))
+    found = count_rows(
+        sessions=sessions,
+        off=sessions.filter(learns=False),
+        in_bin=Session.objects.in_bin(user),
+        turns=turns,
+        on_record=turns.filter(learns=True, session__learns=True, line=Turn.Line.MAIN),
+        feedback=Feedback.objects.filter(by=user),
+        verdicts=Judgement.objects.filter(turn__session__user=user).exclude(evidence=""),
+        hints=Hint.objects.filter(turn__session__user=user),
+        waiting=samples.filter(status__in=(Sample.Status.READY, Sample.Status.CLAIMED)),
+        learned=samples.filter(status=Sample.Status.TRAINED),
+        shadows=Shadow.objects.filter(turn__session__user=user),
+        choices=BlindChoice.objects.filter(by=user),
+        keys=ApiKey.objects.of_people().filter(user=user),
+    )
     return [
-        (_("conversations"), sessions.count(), _("%(n)s off the record") % {"n": off or _("none")}),
+        (_("conversations"), found["sessions"], _("%(n)s off the record") % {"n": found["off"] or _("none")}),
         (
             _("conversations in the bin"),
-            Session.objects.in_bin(user).count(),
+            found["in_bin"],
             _("nothing of them teaches; deleted for good after %(days)s days") % {"days": chat_bin.KEPT.days},
         ),
         (
             _("replies, with what you asked"),
-            turns.count(),
-            _("%(n)s of them may teach") % {"n": on_record.count()},
+            found["turns"],
+            _("%(n)s of them may teach") % {"n": found["on_record"]},
         ),
         (
             _("thumbs, marks and corrections"),
-            Feedback.objects.filter(by=user).count(),
+            found["feedback"],
             _("your word on a reply; it outranks every judge"),
         ),
         (
             _("verdicts"),
-            Judgement.objects.filter(turn__session__user=user).exclude(evidence="").count(),
+            found["verdicts"],
             _("with what a judge read of the conversation"),
         ),
         (
             _("hints"),
-            Hint.objects.filter(turn__session__user=user).count(),
+            found["hints"],
             _("what you seem to want, in a sentence"),
         ),
         (
             _("lessons that wait"),
-            waiting.count(),
+            found["waiting"],
             _("runs to come learn from them, or a person's “Learn now”"),
         ),
         (
             _("lessons that were learned"),
-            samples.filter(status=Sample.Status.TRAINED).count(),
+            found["learned"],
             _("they are in weights: see below"),
         ),
         (
             _("answers of the frozen control"),
-            Shadow.objects.filter(turn__session__user=user).count(),
+            found["shadows"],
             _("what the base would have replied; it teaches nothing"),
         ),
         (
             _("choices between two answers"),
-            BlindChoice.objects.filter(by=user).count(),
+            found["choices"],
             _("they say whether talking helped, and teach nothing"),
         ),
         (
             _("keys"),
-            ApiKey.objects.of_people().filter(user=user).count(),
+            found["keys"],
             _("kept as a hash: they cannot be read back"),
         ),
     ]
@@ -201,9 +212,7 @@ def stored(user: User) -> list[tuple[str, int, str]]:
 def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
     """The checkpoints that learned from this person, the newest first, and from how many replies."""
     samples = consent.learned_from(Turn.objects.visible_to(user))
-    counts: dict[int, int] = {}
-    for run_id in samples.values_list("run", flat=True):
-        counts[run_id] = counts.get(run_id, 0) + 1
+    counts = dict(samples.order_by().values("run").annotate(n=Count("pk")).values_list("run", "n"))
     rows = Checkpoint.objects.filter(run__in=counts).select_related("run").order_by("-number")
     return [(one, counts[one.run.pk]) for one in rows]
 

@@ -331,15 +331,19 @@ def answer_of(answer: str, question: str) -> str:
 @register.simple_tag(takes_context=True)
 def noticed(context: Context) -> dict[str, Any]:
     """What is still unread, and the candidates that wait; the board's headline names those itself."""
-    match = context["request"].resolver_match
-    return notice_pages.banner(names_waiting=match is None or match.view_name != "console:board")
+    request = context["request"]
+    match = request.resolver_match
+    names_waiting = match is None or match.view_name != "console:board"
+    return notice_pages.banner(names_waiting=names_waiting, known=getattr(request, "standing", None))
 
 
-@register.simple_tag
-def way_back() -> dict[str, Checkpoint] | None:
-    """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to."""
-    previous = promotion.previous()
-    return {"live": Checkpoint.live(), "previous": previous} if previous else None
+@register.simple_tag(takes_context=True)
+def way_back(context: Context) -> promotion.Answering | None:
+    """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to. What it
+    asked for stays with the request, for what else the page shows of it."""
+    request = context["request"]
+    request.standing = promotion.Answering.read()
+    return request.standing if request.standing.previous else None
 
 
 @register.simple_tag

@@ -464,7 +464,7 @@ def test_rewards_that_a_person_should_look_at_say_why(serve, ben):
     narrow = judged((1, 1, 1, 0, -1, 0), reward=1, confidence=0.5, **votes)
     against = judged((1, 1, -1), reward=-1, reward_from="thumb", confidence=1.0)
     judged((-1, -1), reward=-1, reward_from="thumb", confidence=1.0)
-    mute = judged(reason=Reason.NO_QUORUM)
+    mute = judged(reason=Reason.NO_QUORUM, reason_code=Reason.NO_QUORUM.code)
     found = {turn.pk: turn.because for turn in undecided.unclear()}
     assert found == {
         tie.pk: "tie",

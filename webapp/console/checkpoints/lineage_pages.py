@@ -21,6 +21,9 @@ from webapp.console.doors import needs
 PAGE = 25
 """Samples of a page."""
 
+ROWS = 150
+"""Checkpoints of a page of the tree."""
+
 PITCH, HIGH = 18, 44
 """Of the drawing: between two lanes, and of a row, in pixels."""
 
@@ -65,13 +68,19 @@ class Drawn:
 @needs("checkpoints")
 @require_GET
 def tree(request: HttpRequest) -> HttpResponse:
-    """Every checkpoint and what it came from; `line` narrows it to one line."""
+    """Every checkpoint and what it came from, ROWS at a time, the newest first or those around `at`; `line` narrows it
+    to one line."""
     all_of_them = Checkpoint.objects.select_related("line", "parent").prefetch_related("taints")
-    rows = list(all_of_them.defer("probe", "made", "came_from").order_by("-number"))
+    rows = list(all_of_them.defer("probe", "made", "parent__probe", "parent__made").order_by("-number"))
     lines = sorted({row.line for row in rows}, key=lambda line: (not line.is_shared, line.created_at))
     wanted = request.GET.get("line", "")
     if wanted:
         rows = [row for row in rows if row.line_id == wanted]
+    count = len(rows)
+    end, at = number_in(request, "before"), number_in(request, "at")
+    end = at + ROWS // 3 if end is None and at is not None else end
+    rows = [row for row in rows if end is None or row.number < end]
+    older, rows = rows[ROWS:], rows[:ROWS]
     nodes = lineage.tree(rows)
     colours = lineage.colours(rows, COLOURS)
     context = {
@@ -81,9 +90,16 @@ def tree(request: HttpRequest) -> HttpResponse:
         "middle": HIGH // 2,
         "lines": [(line, colours.get(line.pk)) for line in lines],
         "wanted": wanted,
-        "count": len(rows),
+        "count": count,
+        "before": rows[-1].number if older else None,
     }
     return render(request, "checkpoints/tree.html", context)
+
+
+def number_in(request: HttpRequest, name: str) -> int | None:
+    """A checkpoint's number in the address; None where there is none."""
+    said = request.GET.get(name, "")
+    return int(said) if said.isdecimal() and len(said) < 19 else None
 
 
 def drawn(node: lineage.Node, colours: Mapping[str | None, int]) -> Drawn:

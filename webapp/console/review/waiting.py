@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Count, Value
+from django.db.models import QuerySet
 
+from core.counting import count_rows
 from judge.hints import undecided
 from judge.models import Hint
 from webapp.console.review import hint_queue, reward_queue
@@ -21,10 +23,10 @@ class ForReview:
 
 def count() -> ForReview:
     """Both numbers, in one query."""
-    hints = Hint.objects.filter(hint_queue.ON_RECORD, status=Hint.Status.WAITING)
+    return ForReview(**count_rows(**rows()))
+
+
+def rows() -> dict[str, QuerySet[Any, Any]]:
+    """What waits, by the names of `ForReview`."""
     unclear = undecided.unclear().select_related(None).filter(reward_queue.ON_RECORD)
-    parts = [
-        rows.order_by().annotate(of=Value(name)).values("of").annotate(n=Count("pk")).values_list("of", "n")
-        for name, rows in (("hints", hints), ("unclear", unclear))
-    ]
-    return ForReview(**dict(parts[0].union(parts[1], all=True)))
+    return {"hints": Hint.objects.filter(hint_queue.ON_RECORD, status=Hint.Status.WAITING), "unclear": unclear}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from asgiref.sync import async_to_sync
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
@@ -53,23 +54,24 @@ class Standing:
         return self.ready - self.batch.ready if self.batch else 0
 
 
-def standing(line: Line) -> Standing:
-    batch, ready, fault = None, line.samples.filter(status="ready").count(), ""
+def standing(line: Line, previous: Checkpoint | None) -> Standing:
+    batch, fault = None, ""
     try:
-        recipe = line_recipes.recipe_of(line.name)
-        batch, ready = batches.filling(recipe, line.name), batches.lessons(recipe, line.name)
+        batch = batches.filling(line_recipes.recipe_of_row(line), line.name)
     except RecipeInvalid as failure:
         fault = str(failure)
+    checkpoints = sorted(line.checkpoints.all(), key=lambda one: one.number)  # those that answer or wait
+    live = next((one for one in checkpoints if one.status == Checkpoint.Status.LIVE), None)
     return Standing(
         line=line,
-        live=Checkpoint.live(line.name),
-        previous=promotion.previous(line.name),
-        members=list(line.members.select_related("user").order_by("user__username")),
-        ready=ready,
+        live=live or line.start or Checkpoint.live(line.name),
+        previous=previous,
+        members=sorted(line.members.all(), key=lambda one: one.user.username),
+        ready=batch.ready + batch.set_aside if batch else line.samples.filter(status="ready").count(),
         batch=batch,
         fault=fault,
-        runs=list(line.runs.order_by("-pk")[:RUNS]),
-        passed=list(line.checkpoints.filter(status=Checkpoint.Status.PASSED).order_by("number")),
+        runs=list(line.runs.defer("metrics", "usage").order_by("-pk")[:RUNS]),
+        passed=[one for one in checkpoints if one.status == Checkpoint.Status.PASSED],
     )
 
 
@@ -77,9 +79,12 @@ def standing(line: Line) -> Standing:
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Every line, the shared one first and the retired ones last."""
-    rows = sorted(Line.objects.all(), key=lambda line: (line.retired_at is not None, not line.is_shared))
+    answering = Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.PASSED))
+    found = Line.objects.select_related("start").prefetch_related("members__user", Prefetch("checkpoints", answering))
+    rows = sorted(found, key=lambda line: (line.retired_at is not None, not line.is_shared))
+    previous = promotion.previous_of_all(Line.objects.all())
     context = {
-        "standings": [standing(line) for line in rows],
+        "standings": [standing(line, previous.get(line.name)) for line in rows],
         "people": User.objects.filter(is_active=True).order_by("username")[:500],
         "shared_live": Checkpoint.live(),
     }

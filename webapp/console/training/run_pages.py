@@ -46,7 +46,7 @@ TAGS = 20
 SHOWN = 100
 """Samples that a run's page lists."""
 
-LONG = ("prompt_ids", "teacher_prompt_ids", "behaviour_logprobs", "sampled_logprobs", "mask", "rewards")
+LONG = ("prompt_ids", "teacher_prompt_ids", "behaviour_logprobs", "sampled_logprobs", "mask")
 """Columns as long as a reply, which a list of samples does not show."""
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
@@ -180,9 +180,12 @@ def listed(request: HttpRequest) -> HttpResponse:
     """Every run, newest first, a page at a time; `status`, `tag` and the words `q` narrow it."""
     chosen = Chosen.by(request.GET)
     rows = chosen.runs.select_related("line", "parent", "checkpoint", "note").prefetch_related("tags")
-    page = list(rows.annotate(taught=Count("samples")).defer("usage").order_by("-pk")[: PAGE + 1])
+    page = list(rows.defer("usage", "checkpoint__probe", "parent__probe").order_by("-pk")[: PAGE + 1])
+    taught = dict(
+        Sample.objects.filter(run__in=page).order_by().values("run").annotate(n=Count("pk")).values_list("run", "n")
+    )
     context: dict[str, Any] = {
-        "rows": [Row.of(run, run.taught) for run in page[:PAGE]],  # type: ignore[attr-defined]
+        "rows": [Row.of(run, taught.get(run.pk, 0)) for run in page[:PAGE]],
         "more": page[PAGE - 1].pk if len(page) > PAGE else None,
         "chosen": chosen,
         "most": overlays.MOST_RUNS,
@@ -202,16 +205,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     shown = found(pk)
     if shown is None:
         raise Http404
-    samples = samples_of(shown)
-    context = (
-        moving_parts(shown)
-        | note_pages.standing(shown)
-        | {
-            "samples": samples[:SHOWN],
-            "more": max(0, len(samples) - SHOWN),
-            "deleted": sum(not sample.response_ids for sample in samples),
-        }
-    )
+    context = moving_parts(shown) | note_pages.standing(shown) | {"samples": samples_of(shown, SHOWN)}
+    context["more"] = max(0, context["row"].samples - SHOWN)
     return render(request, "training/run.html", context)
 
 
@@ -231,6 +226,7 @@ def moving_parts(run: Run) -> dict[str, Any]:
         "held": held.why if held else "",
         "run": run,
         "row": Row.of(run, len(lengths)),
+        "deleted": lengths.count(0),
         "attempts_at": [(int(step) + 1, number) for step, number in run.agents.get("attempts_at", {}).items()],
         "phase": phase(run),
         "reading": recipe_pages.read(run.recipe),
@@ -265,9 +261,10 @@ def rows_of(run: Run) -> QuerySet[Sample]:
     return run.samples.all() if run.again_id is None else batches.learned(run)
 
 
-def samples_of(run: Run) -> list[Sample]:
-    """What the run learns from, each with the `turn` it comes from and its `verdict`, where those are still there."""
-    samples = list(rows_of(run).select_related("checkpoint").defer(*LONG[:1], *LONG[2:]).order_by("pk"))
+def samples_of(run: Run, most: int) -> list[Sample]:
+    """The first that the run learns from, each with the `turn` it comes from and its `verdict`, where those are still
+    there."""
+    samples = list(rows_of(run).select_related("checkpoint").defer(*LONG[:1], *LONG[2:]).order_by("pk")[:most])
     verdicts: dict[int, Judgement] = {}
     wanted = [sample.pk for sample in samples]
     rows = Judgement.objects.filter(Q(sample__in=wanted) | Q(learned__in=wanted)).defer("teacher", "evidence")

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from checkpoints import line_policies, lines
+from checkpoints import line_policies, lines, promotion
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import TalkbackError
 from core.textfiles import read_lines
@@ -62,7 +62,7 @@ class Command(TerminalCommand):
             self.stdout.write_json([told(line) for line in rows], indent=2)
             return
         for line in rows:
-            now = standing(line)
+            now = standing(line, promotion.previous(line.name))
             people = ", ".join(str(member.user) for member in now.members) or ("everybody" if line.is_shared else "—")
             waits = f"{now.batch.ready} of {counted(now.batch.size, 'lesson')}" if now.batch else now.fault
             ended = "  retired" if line.retired_at else ""
@@ -141,7 +141,7 @@ def issued(people: list[User], name: str, wish: dict[str, Any]) -> str:
 
 def told(line: Line) -> dict[str, Any]:
     """One line for scripts."""
-    now = standing(line)
+    now = standing(line, promotion.previous(line.name))
     return {
         "name": line.name,
         "title": line.title,

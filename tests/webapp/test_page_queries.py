@@ -1,0 +1,72 @@
+"""Every page makes few queries, and no more of them when there are twice as many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from benchmarks.page_paths import addresses
+from benchmarks.seeding.amounts import Amounts, shares
+from benchmarks.seeding.whole import seed
+
+MOST = 12
+
+HALF = Amounts(turns=400, chats=20, checkpoints=20, people=12, episodes=96, deeds=60)
+WHOLE = Amounts(turns=800, chats=40, checkpoints=40, people=24, episodes=192, deeds=120)
+
+MORE = {
+    "helped:home": 19, "preferences:of": 13, "console:board": 13, "console:forecast": 34, "console:checkpoint": 49,
+    "console:turn": 17, "console:hints": 27, "console:hint": 27, "console:rewards": 21, "console:reward": 21,
+    "console:judges": 22, "console:judge ?name=adapter&version=trained-1": 23, "console:lines": 38,
+    "console:cleanings": 42, "console:helped": 19, "console:checkpoint_lineage": 17,
+    "console:checkpoint_lineage ?of=all": 21, "console:storage": 25, "worlds:home": 22, "worlds:group": 13,
+    "console:checkpoint, one that answered": 47,
+}  # fmt: skip
+"""Pages that make more than MOST queries, and how many: none may make more than stands here."""
+
+
+def counted(amounts: Amounts) -> dict[str, int]:
+    """How many queries each page makes for the administrator, over so many rows, which are gone afterwards."""
+    with transaction.atomic():
+        person = seed(amounts).administrator
+        browser = Client()
+        browser.force_login(person)
+        found = dict(_count(browser, addresses(person)))
+        transaction.set_rollback(True)
+    return found
+
+
+def _count(browser: Client, pages: dict[str, str]) -> Iterator[tuple[str, int]]:
+    for name, path in pages.items():
+        answer = browser.get(path)
+        if answer.status_code == 200 and answer["Content-Type"].startswith("text/html"):
+            with CaptureQueriesContext(connection) as asked:
+                browser.get(path)
+            yield name, len(asked)
+        else:
+            assert answer.status_code in (200, 302, 405), (path, answer.status_code)
+
+
+@pytest.fixture
+def model(tiny_model, settings, tmp_path):
+    settings.MODEL, settings.DATA_DIR = str(tiny_model), tmp_path
+
+
+@pytest.mark.django_db
+def test_no_page_makes_more_queries_over_twice_as_many_rows_nor_more_than_twelve(engine, model):
+    half, whole = counted(HALF), counted(WHOLE)
+    assert len(whole) > 90
+    grown = {name: (half[name], n) for name, n in whole.items() if name in half and n > half[name]}
+    many = {name: n for name, n in whole.items() if n > MORE.get(name, MOST)}
+    assert (grown, many) == ({}, {})
+
+
+def test_the_longest_chats_have_the_most_turns_and_none_is_empty():
+    parts = shares(100_000, 1_000)
+    assert sum(parts) == 100_000
+    assert parts[0] > 700
+    assert min(parts) > 0
