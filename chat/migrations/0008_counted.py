@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Indexes out of which pages count turns, without reading them."""
 
-    dependencies = [("chat", "0006_talk")]
+    dependencies = [("chat", "0007_tools")]
 
     operations = [
         migrations.AddIndex(
