@@ -12,6 +12,7 @@ CODE = "de"
 """Stands in for this one: `monkeypatch.setitem(trans_real._translations, CODE, Brackets(CODE))`."""
 
 SILENT = re.compile(r"<(script|style|svg|code|kbd|pre|samp|textarea)\b.*?</\1>", re.DOTALL)
+TAG = re.compile(r"""(<(?:[^<>"']|"[^"]*"|'[^']*')*>)""")
 SAID = re.compile(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"')
 WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -25,16 +26,21 @@ class Brackets(DjangoTranslation):
 
 
 def pieces(markup: str) -> Iterator[str]:
-    """What stands in no brackets, piece by piece between tags; a message may hold tags, and another message."""
-    spoken = SILENT.sub("", markup)
+    """What stands in no brackets, piece by piece between tags, and in attributes; a message may hold tags, and another
+    message."""
     depth = 0
-    for piece in [*re.split(r"<[^>]*>", spoken), *SAID.findall(spoken)]:
-        outside = ""
-        for letter in html.unescape(piece):
-            depth += (letter == "⟦") - (letter == "⟧")
-            outside += letter if depth == 0 and letter != "⟧" else " "
-        if WORD.search(outside):
-            yield " ".join(outside.split())
+    for piece in TAG.split(SILENT.sub("", markup)):
+        if piece.startswith("<"):
+            spoken = SAID.findall(piece) if depth == 0 else []
+        else:
+            spoken = [piece]
+        for text in spoken:
+            outside = ""
+            for letter in html.unescape(text):
+                depth += (letter == "⟦") - (letter == "⟧")
+                outside += letter if depth == 0 and letter != "⟧" else " "
+            if WORD.search(outside):
+                yield " ".join(outside.split())
 
 
 def bare(markup: str) -> set[str]:

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -64,6 +65,8 @@ def of_pages() -> Catalog:
     catalog = Catalog()
     for path in tracked("templates/*.html", "templates/*.txt", "*.py"):
         read_into(catalog, path, "python", python_of(path))
+    for path in tracked("chat/clients/*.toml"):
+        catalog.add(tomllib.loads((ROOT / path).read_text("utf-8"))["title"], locations=[(path, 0)])
     for message in messages():
         catalog.add(message, locations=[("docs/reference/glossary.md", 0)])
     return catalog
