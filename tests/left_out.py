@@ -79,6 +79,7 @@ NEEDS = {
 
 
 ELSEWHERE = {
+    "lab": ("of the laboratory", "make test-all"),
     "openclaw": ("that run the real OpenClaw client", "make test-openclaw"),
     "processes": ("that start and kill real processes", "make test-all"),
     "quarantined": ("that are known to fail at times", "make test-all"),

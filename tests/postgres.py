@@ -2,14 +2,16 @@
 
 python -m tests.postgres [--all] [pytest's arguments]
 
-Where several write at once a database is most itself, so without `--all` it is those that commit for good. The others,
-pages with them, are left to `make test-all`. What an answer looks like is no matter of the database.
+Where several write at once a database is most itself, and where we write its SQL: without `--all` it is those that
+commit for good, in files that speak of such things (OWN). The others, pages with them, are left to `make test-all`:
+what an answer looks like is no matter of the database.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -38,8 +40,12 @@ ROOMS = (
     "evaluation",
 )
 PAGES = ("webapp",)
+OWN = re.compile(r"at_once\b|_races|Barrier|asyncio\.gather|threading\.|connection\.vendor|mark\.postgres|tsvector|fts5")
+    r"at_once\b|races|Barrier|asyncio\.gather|threading|connection\.vendor|mark\.postgres|search|skip_locked"
+)
+"""What tells that a file is about several writers, or about SQL of ours."""
 SHAPES = "chat/test_schema.py"
-LEFT = "Left to another command: what commits nothing, on PostgreSQL. `make test-all` runs it."
+LEFT = "Left to another command: what neither commits nor locks, on PostgreSQL. `make test-all` runs it."
 
 
 @contextmanager
@@ -136,6 +142,12 @@ def named_tests(arguments: Iterable[str]) -> list[str]:
     return [path for path in paths if Path(path.partition("::")[0]).exists()]
 
 
+def of_its_own(tests: Path) -> list[str]:
+    """The files of the rooms in which databases differ."""
+    files = (file for room in ROOMS for file in sorted((tests / room).rglob("test_*.py")))
+    return [str(file) for file in files if OWN.search(file.read_text("utf-8"))]
+
+
 def main(arguments: list[str]) -> int:
     if postgres_programs() is None:
         print("No PostgreSQL here: its tests are left out.")
@@ -143,7 +155,7 @@ def main(arguments: list[str]) -> int:
     tests = Path(__file__).parent
     is_all = "--all" in arguments
     arguments = [argument for argument in arguments if argument != "--all"]
-    rooms = [str(tests / room) for room in (ROOMS + PAGES if is_all else ROOMS)]
+    rooms = [str(tests / room) for room in ROOMS + PAGES] if is_all else of_its_own(tests)
     left = [] if is_all else [f"--ignore={tests / SHAPES}", "--commits"]
     if named_tests(arguments):
         rooms, left = [], []

@@ -41,7 +41,7 @@ class Part(NamedTuple):
         return self._replace(marks=f"({self.marks}) and ({marks})") if marks else self
 
 
-HERE = "not processes and not sglang and not openclaw and not quarantined"
+HERE = "not processes and not lab and not sglang and not openclaw and not quarantined"
 
 # One test in four waits for a process, a clock or a database, and a page mostly waits: three workers fill two cores.
 # The real model computes on one core a worker, so nothing may be busy beside two of them. What starts processes of its
@@ -55,6 +55,7 @@ PARTS = {
 }
 MORE = {
     "postgres": PARTS["postgres"]._replace(options=("--all",)),
+    "lab": Part("lab and not processes and not sglang and not openclaw and not quarantined", workers=2),
     "processes": Part("processes and not sglang and not openclaw and not quarantined", marker="processes"),
     "sglang": Part("sglang and not quarantined", marker="sglang"),
     "quarantined": Part("quarantined and not openclaw", marker="quarantined"),

@@ -12,6 +12,8 @@ import pytest
 
 from installation.places import ROOT
 
+pytestmark = pytest.mark.processes
+
 BORROWED = re.compile(r"^from .*\bpytestmark\b|^ +pytestmark,$", re.MULTILINE)
 
 TESTS = """

@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.stack import ROOT
 
+pytestmark = pytest.mark.processes
+
 LASTS = (
     *("gpu_workers/embedded/__main__.py", "benchmarks/scripted/__main__.py", "gpu_workers/servers/serving.py"),
     *("webapp/serving/web_server.py", "installation/supervisor.py", "environments/sandboxes/keeper.py"),

@@ -16,7 +16,10 @@ from judge.models import Judgement, Sitting, Vote
 from tests.killed_workers import Fate, Killed
 from training.models import Sample
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)  # what is committed stays, in earnest
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]  # what is committed stays, in earnest
 
 
 @pytest.fixture

@@ -14,7 +14,10 @@ from tests.killed_workers import Fate, Killed
 from tests.played_steps import samples_of, stop, turns_of
 from training.models import Sample
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)  # what is committed stays, in earnest
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]  # what is committed stays, in earnest
 
 
 def free() -> None:

@@ -17,6 +17,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from webapp.asgi import application
 from webapp.settings import speaks_https
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 ASKED = """
