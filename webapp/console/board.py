@@ -434,7 +434,7 @@ def off_record(status: str = "") -> int:
 
 
 def _of(status: str) -> QuerySet[Turn]:
-    """Turns of one state, or all. Of a state that most turns are in not by the index of states, which finds them all."""
+    """Turns of one state, or all. A state that most are in is not asked of the index of states: it finds them all."""
     if status in OFTEN:
         return Turn.objects.annotate(state=Lower("status")).filter(state=status)
     return Turn.objects.filter(status=status) if status in Turn.Status.values else Turn.objects.all()
