@@ -182,7 +182,7 @@ def shorten(sql: str) -> str:
 
 
 def _p95(values) -> float:
-    return statistics.quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
+    return statistics.quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
 
 
 def _timed(act) -> tuple[float, float]:

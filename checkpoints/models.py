@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import models, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -89,8 +89,9 @@ class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
         return self.filter(Q(line=SHARED) | Q(line__in=own.values("line")) | Q(pk__in=own.values("line__start")))
 
     def with_taints(self) -> CheckpointQuerySet:
-        """Each knows whether its learning was taken back, so that only of those that is asked: `is_tainted`."""
-        return self.annotate(is_tainted=Exists(Taint.objects.filter(checkpoint=OuterRef("pk"))))
+        """Each knows how many samples of its learning were taken back, None where it has no taint: `taken_back`."""
+        taint = Taint.objects.filter(checkpoint=OuterRef("pk")).order_by().values("samples")
+        return self.annotate(taken_back=Subquery(taint[:1]))
 
 
 class Checkpoint(Stateful):

@@ -114,14 +114,17 @@ def journey(turn: Turn) -> Journey:
     return journeys([turn])[turn.pk]
 
 
-def journeys(turns: Iterable[Turn], hints: Iterable[Hint] | None = None) -> dict[UUID, Journey]:
-    """How far each of these turns has come, in a fixed number of queries. `hints`: theirs, where they are known."""
+def journeys(
+    turns: Iterable[Turn], hints: Iterable[Hint] | None = None, votes: Iterable[Vote] | None = None
+) -> dict[UUID, Journey]:
+    """How far each of these turns has come, in a fixed number of queries. `hints` and `votes`, by their number: theirs,
+    where they are known."""
     turns = list(turns)
-    told = known(turns, hints)
+    told = known(turns, hints, votes)
     return {turn.pk: told.journey(turn) for turn in turns}
 
 
-def known(turns: Iterable[Turn], hints: Iterable[Hint] | None = None) -> Known:
+def known(turns: Iterable[Turn], hints: Iterable[Hint] | None = None, votes: Iterable[Vote] | None = None) -> Known:
     """All that a journey is told from, in a fixed number of queries for each line."""
     judged = (Turn.Status.JUDGED, Turn.Status.OBSERVED)
     pks = [turn.pk for turn in turns if turn.status in judged]
@@ -132,7 +135,9 @@ def known(turns: Iterable[Turn], hints: Iterable[Hint] | None = None) -> Known:
         .defer("teacher", "evidence", *(f"sample__{name}" for name in LONG))
     )
     judgements = {judgement.turn_id: judgement for judgement in written}
-    ballots = count_votes(pks) if pks else {}
+    if votes is None:
+        votes = Vote.objects.filter(turn__in=pks).defer("raw").order_by("pk") if pks else ()
+    ballots = count_votes(votes)
     made = [one.sample for one in judgements.values() if one.sample is not None]
     ready = [sample for sample in made if sample.status == Sample.Status.READY]
     waits = {sample.line_id or SHARED: sample.line.recipe if sample.line else {} for sample in ready}
@@ -148,10 +153,10 @@ LONG = (
 """Columns of a sample that hold a list as long as a conversation."""
 
 
-def count_votes(pks: Sequence[UUID]) -> dict[UUID, Ballot]:
-    """The newest vote of each place, by turn: a vote asked for again counts once."""
+def count_votes(votes: Iterable[Vote]) -> dict[UUID, Ballot]:
+    """The newest vote of each place, by turn: a vote asked for again counts once. `votes`: by their number."""
     newest: dict[tuple[UUID, str, int], Vote] = {}
-    for vote in Vote.objects.filter(turn__in=pks).defer("raw").order_by("pk"):
+    for vote in votes:
         newest[vote.turn_id, vote.question, vote.index] = vote
     cast: dict[UUID, list[Vote]] = defaultdict(list)
     for vote in newest.values():

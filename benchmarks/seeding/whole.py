@@ -14,7 +14,7 @@ from benchmarks.seeding.people import People
 from benchmarks.seeding.talk import seed_talk
 from benchmarks.seeding.weights import Weights, seed_weights
 from chat.imports.import_rows import Import as ChatImport
-from chat.models import Session
+from chat.models import ApiKey, Session
 from evaluation.models import Comparison, Export, Import
 from gate.models import AskedAgain
 from judge.models import DeskRules, GoldReading, Measuring
@@ -30,8 +30,12 @@ def seed(amounts: Amounts, seed: int = 1) -> People:
         people = of_people.seed_people(amounts, draw)
         lines = of_people.seed_lines(people)
         played_episodes.seed(people.administrator, amounts.episodes)
-        # Each attempt has a key of its own; one for all of them is as good for pages, which list none of them.
-        Session.objects.exclude(episode=None).update(key=people.keys[0], named_by="key")
+        # Each attempt has a key of its own, asked for by its player's; one for all of them is as good for pages, which
+        # list none of them.
+        asked = ApiKey.objects.create(
+            user=people.administrator, parent=people.keys[0], name="attempts", digest="0" * 64
+        )
+        Session.objects.exclude(episode=None).update(key=asked, named_by="key")
         weights = seed_weights(amounts, draw, people, lines)
         corrected = seed_talk(amounts, draw, people, weights)
         of_people.seed_notices(amounts, draw, people, weights.everything)
@@ -75,7 +79,7 @@ def _seed_rest(amounts: Amounts, draw: Draw, people: People, weights: Weights, c
         for place in range(600)
     )  # fmt: skip
     write([Measuring(judge="adapter", votes=3, total=60, asked_by=by, finished_at=draw.now)])
-    write([DeskRules(desk=desk, guidelines="Be *brief*.", share=10) for desk in ("hint", "reward")])
+    write([DeskRules(desk=desk, guidelines="Be *brief*.", share=50) for desk in ("hint", "reward")])
     write([Erasure(status="done", user=people.everyone[-1], total=3, done_at=draw.now)])
     write(Rehearsal(model="seeded", prompt_ids=[5], response_ids=[8, 2], logprobs=[-1.0, -1.0]) for _ in range(64))
     write(

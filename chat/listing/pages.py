@@ -131,12 +131,12 @@ def own_and_api(user: User | AnonymousUser) -> tuple[Listed, Listed]:
     found = Session.objects.filter(
         Q(pk__in=pinned) | Q(pk__in=first) | Q(pk__in=api.values("pk")[: LISTED + 1])
     ).select_related("key")
-    of_keys, rows = [], []
+    of_keys: list[Session] = []
+    rows: list[Session] = []
     for one in found.order_by("-active_at", "-pk"):
         (of_keys if one.key_id else rows).append(one)
-    above = sorted((one for one in rows if one.pinned_at), key=lambda one: (one.pinned_at, one.pk), reverse=True)[
-        :PINNED
-    ]
+    pinned_rows = [one for one in rows if one.pinned_at]
+    above = sorted(pinned_rows, key=lambda one: (one.pinned_at, one.pk), reverse=True)[:PINNED]
     taken = {one.pk for one in above}
     return (
         group(OWN, [one for one in rows if one.pk not in taken], pinned=above),

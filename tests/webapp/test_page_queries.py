@@ -1,4 +1,4 @@
-"""Every page makes few queries, and no more of them when there are twice as many rows."""
+"""Most pages make at most twelve queries, and none makes more of them when there are twice as many rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ HALF = Amounts(turns=400, chats=20, checkpoints=20, people=12, episodes=96, deed
 WHOLE = Amounts(turns=800, chats=40, checkpoints=40, people=24, episodes=192, deeds=120)
 
 MORE = {
-    "helped:home": 19, "preferences:of": 13, "console:board": 13, "console:forecast": 34, "console:checkpoint": 49,
-    "console:turn": 17, "console:hints": 27, "console:hint": 27, "console:rewards": 21, "console:reward": 21,
-    "console:judges": 22, "console:judge ?name=adapter&version=trained-1": 23, "console:lines": 38,
-    "console:cleanings": 42, "console:helped": 19, "console:checkpoint_lineage": 17,
-    "console:checkpoint_lineage ?of=all": 21, "console:storage": 25, "worlds:home": 22, "worlds:group": 13,
-    "console:checkpoint, one that answered": 47,
+    "helped:home": 19, "preferences:of": 13, "console:board": 13, "console:forecast": 34, "console:checkpoint": 38,
+    "console:hints": 28, "console:hint": 28, "console:rewards": 22, "console:reward": 22, "console:judges": 22,
+    "console:judge ?name=adapter&version=trained-1": 23, "console:lines": 38, "console:cleanings": 42,
+    "console:helped": 19, "console:checkpoint_lineage ?of=all": 15, "console:storage": 25, "worlds:home": 22,
+    "worlds:group": 13, "console:checkpoint, one that answered": 36,
 }  # fmt: skip
 """Pages that make more than MOST queries, and how many: none may make more than stands here."""
 
 
 def counted(amounts: Amounts) -> dict[str, int]:
-    """How many queries each page makes for the administrator, over so many rows, which are gone afterwards."""
+    """How many queries each page makes for the administrator, over so many rows, which are gone afterwards. Each is
+    asked for twice: some things are kept for a while, and whether they are is no matter of the rows."""
     with transaction.atomic():
         person = seed(amounts).administrator
         browser = Client()
@@ -42,13 +42,14 @@ def counted(amounts: Amounts) -> dict[str, int]:
 
 def _count(browser: Client, pages: dict[str, str]) -> Iterator[tuple[str, int]]:
     for name, path in pages.items():
-        answer = browser.get(path)
-        if answer.status_code == 200 and answer["Content-Type"].startswith("text/html"):
+        for _ in range(2):
             with CaptureQueriesContext(connection) as asked:
-                browser.get(path)
+                answer = browser.get(path)
+            if answer.status_code != 200:
+                break
+        assert answer.status_code in (200, 302, 405), (path, answer.status_code)
+        if answer.status_code == 200 and answer["Content-Type"].startswith("text/html"):
             yield name, len(asked)
-        else:
-            assert answer.status_code in (200, 302, 405), (path, answer.status_code)
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def model(tiny_model, settings, tmp_path):
 
 
 @pytest.mark.django_db
-def test_no_page_makes_more_queries_over_twice_as_many_rows_nor_more_than_twelve(engine, model):
+def test_no_page_makes_more_queries_over_twice_as_many_rows_nor_more_than_it_may(engine, model):
     half, whole = counted(HALF), counted(WHOLE)
     assert len(whole) > 90
     grown = {name: (half[name], n) for name, n in whole.items() if name in half and n > half[name]}

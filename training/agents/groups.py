@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from django.db.models import Count, Max, Q, QuerySet, Value
 from django.utils.translation import gettext_noop
@@ -64,7 +64,7 @@ def untried(recipe: Recipe, line: str) -> QuerySet[Sample]:
     return ready(recipe, line).exclude(episode__group__in=_tried(line))
 
 
-def _tried(line: str) -> QuerySet[Sample, dict[str, int]]:
+def _tried(line: str) -> QuerySet[Sample, Any]:
     """The groups of which a run had some, and failed."""
     return _of(line, Sample.Status.READY).filter(run__isnull=False).values("episode__group")
 

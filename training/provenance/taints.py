@@ -188,6 +188,4 @@ def tell(lines: Collection[str]) -> None:
 
 def of(checkpoint: Checkpoint | None) -> Taint | None:
     """What of its learning was taken back; None where nothing was."""
-    if checkpoint is None or not getattr(checkpoint, "is_tainted", True):  # of CheckpointQuerySet.with_taints
-        return None
-    return Taint.objects.filter(checkpoint=checkpoint).first()
+    return None if checkpoint is None else Taint.objects.filter(checkpoint=checkpoint).first()

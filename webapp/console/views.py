@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 from uuid import UUID
 
@@ -20,9 +20,10 @@ from chat.models import Turn
 from checkpoints import promotion
 from checkpoints.models import SHARED, Checkpoint, Line, Taint
 from core.errors import TalkbackError
+from feedback.models import Feedback
 from gate import wording
 from gate.models import Examination
-from judge.models import Judgement, Overruling
+from judge.models import Hint, Judgement, Vote
 from judge.samples import pooling, redaction
 from training import batches, forecast, hours, line_recipes
 from training.models import Run
@@ -34,7 +35,7 @@ from webapp.console.board import batch, waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.training import recipe_pages
-from webapp.journey import journey
+from webapp.journey import journeys
 
 PAGE = 50
 """Checkpoints of one page of the list."""
@@ -146,9 +147,13 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
 @needs("console")
 @require_GET
 def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
-    shown = get_object_or_404(Turn.objects.select_related("session__user", "checkpoint"), pk=pk)
-    shown.journey = journey(shown)  # type: ignore[attr-defined]
-    judgement = Judgement.objects.filter(turn=shown).select_related("sample__run__checkpoint").first()
+    about = ("session__user", "checkpoint", "judgement__sample__run__checkpoint", "overruling__by")
+    shown = get_object_or_404(Turn.objects.select_related(*about), pk=pk)
+    hints, votes = list(shown.hints.select_related("decided_by").defer("teacher")), list(shown.votes.order_by("pk"))
+    standing = [hint for hint in hints if hint.status != Hint.Status.REJECTED]
+    shown.journey = journeys([shown], standing, votes)[shown.pk]  # type: ignore[attr-defined]
+    judgement = getattr(shown, "judgement", None)
+    given = list(shown.feedback.select_related("by"))
     tokens = heat.tokens(judgement.teacher) if judgement else []
     return render(
         request,
@@ -157,22 +162,22 @@ def turn(request: HttpRequest, pk: UUID) -> HttpResponse:
             "turn": shown,
             "judgement": judgement,
             "sample": judgement.sample if judgement else None,
-            "votes": shown.votes.order_by("-question", "index", "pk"),
-            "feedback": shown.feedback.select_related("by"),
-            "hints": shown.hints.select_related("decided_by").defer("teacher"),
-            "overruling": Overruling.objects.select_related("by").filter(turn=shown).first(),
+            "votes": sorted(votes, key=lambda vote: (vote.question != Vote.Question.SCORE, vote.index, vote.pk)),
+            "feedback": given,
+            "hints": hints,
+            "overruling": getattr(shown, "overruling", None),
             "reached": learning_api.reached(judgement),
             "tokens": tokens,
             "heat_sentence": heat.sentence(tokens) if tokens else "",
-            "removed": removed_from(shown),
+            "removed": removed_from(shown, given),
         },
     )
 
 
-def removed_from(turn: Turn) -> list[redaction.Before]:
+def removed_from(turn: Turn, given: Iterable[Feedback]) -> list[redaction.Before]:
     """What of this turn's texts, and of those that say how it should have been, is removed before it is learned."""
-    said = turn.feedback.filter(withdrawn_at=None).exclude(text="").values_list("text", flat=True)
-    return redaction.shown(turn, list(said)) if turn.learns and turn.session.learns else []
+    said = [one.text for one in given if one.withdrawn_at is None and one.text]
+    return redaction.shown(turn, said) if turn.learns and turn.session.learns else []
 
 
 @needs("training")

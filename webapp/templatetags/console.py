@@ -354,8 +354,11 @@ def text_leaves_for() -> str:
 
 @register.simple_tag
 def taken_back(checkpoint: Checkpoint | None) -> Taint | None:
-    """What of these weights' learning was taken back; None where nothing was."""
-    return taints.of(checkpoint)
+    """What of these weights' learning was taken back; None where nothing was. Asked for where the checkpoint does not
+    know it (CheckpointQuerySet.with_taints)."""
+    if checkpoint is None or not hasattr(checkpoint, "taken_back"):
+        return taints.of(checkpoint)
+    return None if checkpoint.taken_back is None else Taint(checkpoint=checkpoint, samples=checkpoint.taken_back)
 
 
 @register.filter

@@ -55,7 +55,8 @@ def annotated(groups: QuerySet[Group]) -> QuerySet[Group]:
 
     return groups.annotate(
         opened=Count("episodes"),
-        is_left=Case(When(pk__in=_left(groups), then=Value(True)), default=Value(False)),
+        # No group has the number 0: a constant in its place is none that PostgreSQL takes to group by.
+        is_left=Case(When(pk__in=_left(groups) or [0], then=Value(True)), default=Value(False)),
         playing=number(status=Episode.Status.PLAYING),
         counted=number(ending__in=(*Episode.SETTLED, Episode.Ending.TRUNCATED))
         - number(ending=Episode.Ending.TRUNCATED, cut_by=Episode.Cut.CONTEXT),
