@@ -40,11 +40,11 @@ def open_turns(asker: ApiKey | PageSession, ask: Ask) -> list[Turn]:
     prompt = lay_out(ask, sorted_)  # before the transaction: tokenising takes long, and others wait for its locks
     story = Story(prompt.messages, sorted_.client)
     try:
-        with transaction.atomic():
+        with keeping.kept(pictures) as keep, transaction.atomic():
             if made := find_made(asker, ask, sorted_, prompt):
                 return made
             place = find_place(asker, ask, sorted_, story)
-            keeping.keep(place.session.pk, pictures)
+            keep(place.session.pk)
             return turns.store(
                 place,
                 story,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from time import time
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,6 +20,9 @@ from chat.models import Session, Turn
 from chat.pictures.picture import Picture, PictureRefused, in_messages
 from core import stores
 
+SETTLED_S = 3600
+"""A younger folder may be of a conversation that is being stored."""
+
 
 def home() -> Path:
     return Path(settings.DATA_DIR) / "pictures"
@@ -28,9 +32,26 @@ def folder(session: UUID) -> Path:
     return home() / session.hex
 
 
-def keep(session: UUID, pictures: Mapping[str, Picture]) -> None:
-    """Write what is not there yet. Call it in the transaction that stores the turn, with the session locked. Raises
-    stores.DiskFull where there is no room."""
+@contextmanager
+def kept(pictures: Mapping[str, Picture]) -> Iterator[Callable[[UUID], None]]:
+    """Around the transaction that stores a turn: what it gives writes the pictures for a session that is locked in
+    there. Where the transaction fails they are taken back."""
+    sessions: list[UUID] = []
+
+    def keep(session: UUID) -> None:
+        sessions.append(session)
+        write(session, pictures)
+
+    try:
+        yield keep
+    except BaseException:
+        for session in sessions:
+            drop_unheld(session, pictures)
+        raise
+
+
+def write(session: UUID, pictures: Mapping[str, Picture]) -> None:
+    """Write what is not there yet. Raises stores.DiskFull where there is no room."""
     if not pictures:
         return
     place = folder(session)
@@ -90,3 +111,16 @@ def drop_unheld(session: UUID, digests: Collection[str]) -> None:
     held = {one["digest"] for messages in rows for one in in_messages(messages)}
     for digest in {*digests} - held:
         (folder(session) / digest).unlink(missing_ok=True)
+    with suppress(OSError):  # others are in it, or it is not there
+        folder(session).rmdir()
+
+
+def sweep() -> int:
+    """Delete folders whose conversation is not there: a process died while it was stored, or deleted. Returns how many
+    went."""
+    before, gone = time() - SETTLED_S, 0
+    for place in home().glob("*"):
+        if place.stat().st_mtime < before and not Session.objects.filter(pk=place.name).exists():
+            shutil.rmtree(place, ignore_errors=True)
+            gone += 1
+    return gone

@@ -15,7 +15,9 @@ from tokenizers import AddedToken, Tokenizer
 from benchmarks.scripted.__main__ import parse
 from benchmarks.scripted.connection import Connection
 from benchmarks.scripted.engine import Engine
+from gpu_workers import engines
 from gpu_workers.engine import sight
+from gpu_workers.engine.engine_client import EngineClient
 
 TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' }}"
@@ -41,6 +43,7 @@ def seeing_model(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     tokenizer.save(str(folder / "tokenizer.json"))
     config = json.loads((folder / "config.json").read_text())
     config |= {"image_token_id": tokenizer.token_to_id(new[-1]), "vision_config": {"depth": 2}}
+    config["max_position_embeddings"] = 8192
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "preprocessor_config.json").write_text(json.dumps({"patch_size": 14, "merge_size": 2}))
     (folder / "chat_template.jinja").write_text(TEMPLATE)
@@ -74,6 +77,14 @@ def sglang(seeing_model: Path, settings, tmp_path: Path) -> Iterator[Engine]:
     yield box["engine"]
     loop.call_soon_threadsafe(loop.stop)
     thread.join(20)
+
+
+@pytest.fixture
+def answers(sglang: Engine, engine, settings, monkeypatch) -> Engine:
+    """The same where a fixture has put the scripted engine of this process in its place."""
+    client = EngineClient(settings.ENGINE_URL)
+    monkeypatch.setattr(engines, "policy", lambda: client)
+    return sglang
 
 
 @pytest.fixture

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from base64 import b64encode
+from uuid import uuid4
 
 import pytest
 from asgiref.sync import sync_to_async
 
+from chat import turns
 from chat.models import Session, Turn
+from chat.pictures import keeping
+from core import stores
 from judge.samples import ledger
 from judge.samples.sample_rows import Reason, unfit
+from privacy import erasures
 from tests.chat.pictures.conftest import SEEN
 from tests.chat.pictures.samples import GIF, GIF_FRAME, JPEG, SVG, WEBP, data_url, png
 
@@ -116,7 +122,7 @@ async def test_twenty_pictures_are_too_many(ask, sglang):
 
 
 async def test_pictures_take_their_room_in_the_window(ask, sglang):
-    # 2,800 × 2,800 pixels at 28 a side are 100 × 100 = 10,000 tokens; the window has 2,048.
+    # 2,800 × 2,800 pixels at 28 a side are 100 × 100 = 10,000 tokens; the window has 8,192.
     answer = await ask(shown(data_url(png(2800, 2800))))
     assert answer.json()["error"]["code"] == "context_length_exceeded"
     # 1,120 × 1,120 are 40 × 40 = 1,600: they fit.
@@ -205,12 +211,51 @@ async def test_a_turn_with_a_picture_never_trains_and_the_ledger_says_why(ask, s
     assert told.sentence == "its prompt holds a picture, and the learner reads text only: it does not train yet"
 
 
+async def test_the_list_of_models_says_who_sees(async_client, key, sglang, settings, tiny_model):
+    async def shown() -> list[str]:
+        answer = await async_client.get("/v1/models", headers={"Authorization": f"Bearer {key.secret}"})
+        return answer.json()["data"][0]["input_modalities"]
+
+    assert await shown() == ["text", "image"]
+    settings.MODEL = str(tiny_model)
+    assert await shown() == ["text"]
+
+
 async def test_pictures_go_with_their_chat_and_not_before(ask, sglang, kept):
     await ask(shown(data_url(png())), shown(data_url(png())))
     assert len(kept()) == 1
     session = await Session.objects.aget()
     await session.adelete()
     assert kept() == []
+
+
+async def test_what_could_not_be_stored_leaves_no_picture(ask, sglang, kept, monkeypatch):
+    def fails(*args: object, **fields: object) -> None:
+        assert len(kept()) == 1
+        raise stores.DiskFull(stores.FULL)
+
+    monkeypatch.setattr(turns, "store", fails)
+    assert (await ask(shown(data_url(png())))).status_code == 507
+    assert kept() == []
+
+
+async def test_a_folder_without_its_chat_is_swept_once_it_is_old(ask, sglang, kept):
+    await ask(shown(data_url(png())))
+    orphan = keeping.folder(uuid4())
+    orphan.mkdir()
+    (orphan / "0").write_bytes(b"x")
+    assert await sync_to_async(keeping.sweep)() == 0  # it may be of a chat that is being stored
+    for place in keeping.home().glob("*"):
+        os.utime(place, (0, 0))
+    assert await sync_to_async(keeping.sweep)() == 1
+    assert len(kept()) == 1
+
+
+async def test_erasing_all_of_a_person_takes_their_pictures(ask, ana, sglang, kept):
+    await ask(shown(data_url(png())))
+    erasure = await sync_to_async(erasures.ask)(ana, revokes_keys=False)
+    await sync_to_async(erasures.go_on)(erasure)
+    assert (await Turn.objects.acount(), kept()) == (0, [])
 
 
 async def test_a_turn_that_goes_takes_only_what_no_other_holds(post, sglang, kept):
