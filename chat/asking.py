@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -12,6 +13,7 @@ from django.utils.translation import gettext as _
 from chat import clients, sessions, turns
 from chat.clients.sorting import Sorted
 from chat.models import ApiKey, Turn
+from chat.pictures import keeping, picture
 from chat.replying import retries
 from chat.requests import Ask, PageSession
 from chat.sessions import Place
@@ -28,18 +30,23 @@ def open_turns(asker: ApiKey | PageSession, ask: Ask) -> list[Turn]:
 
     A retry gives the turns that it made the first time: opened anew, or `repeated`. Raises what turns.lay_out
     raises, with the place in the request, retries.KeyReused, turns.TurnUnfinished where a page asks while a reply is
-    being written, and stores.DiskFull where a reply could not be kept; nothing is stored then, no empty session either.
+    being written, PictureRefused, and stores.DiskFull where a reply could not be kept; nothing is stored then, no empty
+    session either.
     """
     stores.check_room()
+    messages, pictures = picture.take_out(ask.messages)
+    ask = replace(ask, messages=messages)
     sorted_ = clients.sort_request(ask) if isinstance(asker, ApiKey) else UNSORTED
     prompt = lay_out(ask, sorted_)  # before the transaction: tokenising takes long, and others wait for its locks
     story = Story(prompt.messages, sorted_.client)
     try:
-        with transaction.atomic():
+        with keeping.kept(pictures) as keep, transaction.atomic():
             if made := find_made(asker, ask, sorted_, prompt):
                 return made
+            place = find_place(asker, ask, sorted_, story)
+            keep(place.session.pk)
             return turns.store(
-                find_place(asker, ask, sorted_, story),
+                place,
                 story,
                 prompt,
                 completion_ids(asker, ask),

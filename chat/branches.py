@@ -172,7 +172,7 @@ def asked_by(turn: Turn) -> list[dict[str, Any]]:
     for message in said:
         content = keeping.text_of(message.get("content"))
         words, sent = files.split_files(content) if message["role"] == "user" else (content, [])
-        shown.append({**message, "content": words, "files": sent})
+        shown.append({**message, "content": words, "files": sent, "pictures": message.get("pictures") or ()})
     return shown
 
 

@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext_lazy as _
 
 from chat.composing.files import TextFile, read_files
+from chat.pictures.picture import Picture
 from core.visible import name_fault
 
 LONGEST = 20_000
@@ -49,11 +50,11 @@ class EditForm(forms.Form):
 
 
 class FilesField(forms.Field):
-    """The text files of a message, read."""
+    """The files of a message, read."""
 
     widget = SeveralFiles
 
-    def clean(self, value: Sequence[UploadedFile]) -> list[TextFile]:
+    def clean(self, value: Sequence[UploadedFile]) -> list[TextFile | Picture]:
         return read_files(value or ())
 
 

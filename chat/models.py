@@ -297,7 +297,11 @@ class TurnQuerySet(models.QuerySet["Turn"]):
     def trainable(self) -> TurnQuerySet:
         """`Turn.is_trainable`, asked of the database."""
         return self.filter(
-            line=Turn.Line.MAIN, learns=True, session__learns=True, finish_reason__in=("stop", "tool_calls")
+            line=Turn.Line.MAIN,
+            learns=True,
+            session__learns=True,
+            finish_reason__in=("stop", "tool_calls"),
+            pictures=0,
         ).exclude(response_ids=[])
 
 
@@ -366,6 +370,8 @@ class Turn(Stateful):
     marks = models.JSONField(default=list, blank=True)
     """What was odd: call_unparsed, grammar, …"""
     prompt_ids = LongJSON(default=list, blank=True)
+    pictures = models.PositiveSmallIntegerField(default=0)
+    """How many stand in its prompt (chat.pictures); of such a turn nothing trains yet."""
     response_ids = LongJSON(default=list, blank=True)
     logprobs = models.JSONField(default=list, blank=True)
     """As sampled, at `sampling["temperature"]`, one a response id."""
@@ -450,6 +456,7 @@ class Turn(Stateful):
             and self.session.learns
             and self.finish_reason in ("stop", "tool_calls")
             and bool(self.response_ids)
+            and not self.pictures
         )
 
 

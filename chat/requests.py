@@ -21,7 +21,7 @@ class Ask:
     """What is asked, in chat completions' terms: the other protocols are written as this."""
 
     messages: Sequence[Message]
-    """OpenAI's chat shape, each content one text."""
+    """OpenAI's chat shape, each content one text; its pictures are beside it (chat.pictures.picture.say)."""
     sampling: Sampling
     checkpoint: Checkpoint
     """Who is to answer."""

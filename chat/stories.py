@@ -167,7 +167,9 @@ def essence(
     """
     role, text = message["role"], words(message)
     if role == "user":
-        return {"role": role, "content": said} if (said := surviving(rules, role, text)) else None
+        # Clients leave out pictures as a conversation grows: they count where a message is nothing else.
+        said = surviving(rules, role, text) or " ".join(str(one["digest"]) for one in message.get("pictures") or ())
+        return {"role": role, "content": said} if said else None
     if role == "tool":
         answered = stripped_id(message.get("tool_call_id"))
         return {

@@ -16,6 +16,7 @@ from chat import clients, sessions, stories
 from chat.clients.sorting import SHARED
 from chat.composing.files import split_files
 from chat.models import Session, Turn
+from chat.pictures.picture import in_messages
 from chat.rendering import calling, markdown
 from chat.rendering.renderer import Overlong, Renderer
 from chat.replying import writers
@@ -107,11 +108,12 @@ def lay_out(
     renderer = Renderer.for_model(settings.MODEL)
     form = calling.form(renderer.style, renderer.opening, tools, asked or {})
     window = renderer.context_length
+    seen = sum(renderer.count_picture(one["width"], one["height"]) for one in in_messages(given))
     try:
-        prompt_ids = renderer.prompt_ids(given, form.tools or None, form.opened, most=window - 1)
+        prompt_ids = renderer.prompt_ids(given, form.tools or None, form.opened, most=max(0, window - 1 - seen))
     except Overlong as much:
-        raise ContextTooLong(window, much.tokens + 1) from None
-    room = window - len(prompt_ids)
+        raise ContextTooLong(window, much.tokens + seen + 1) from None
+    room = window - len(prompt_ids) - seen
     drawn = asdict(sampling) | {"max_new_tokens": min(sampling.max_new_tokens, room)} | form.sampling
     drawn["stop"] = [*sampling.stop, *form.stop]
     return Prompt(given, list(tools), prompt_ids, drawn, dict(asked or {}) | form.asked)
@@ -159,6 +161,7 @@ def store(
             tools=prompt.tools,
             request_chain=story.chain if line == Turn.Line.MAIN else "",
             prompt_ids=prompt.prompt_ids,
+            pictures=len(in_messages(prompt.messages)),
             sampling=prompt.sampling,
             asked=asked,
             writer=writer,

@@ -23,7 +23,9 @@ from chat.composing.files import TextFile, split_files, with_files
 from chat.forms import EditForm, MessageForm
 from chat.listing import pages
 from chat.models import Consent, Session, Turn
-from chat.replying import continuing, replies
+from chat.pictures import sight
+from chat.pictures.picture import Picture
+from chat.replying import continuing, live_replies, replies
 from chat.requests import Ask, Message, PageSession
 from chat.tools import calls, offering, rounds
 from chat.turns import ContextTooLong
@@ -71,7 +73,7 @@ async def start(request: HttpRequest) -> HttpResponse:
     user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     return (
         await sync_to_async(show_refusal)(request, None, form)
-        if not form.is_valid()
+        if not await sync_to_async(form.is_valid)()  # in a thread, for it may ask the engine whether it sees
         else await ask_and_show(request, user, None, form)
     )
 
@@ -82,7 +84,7 @@ async def say(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """One message more."""
     user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     session = await sync_to_async(get_object_or_404)(Session.objects.visible_to(user), pk=pk)
-    if not form.is_valid():
+    if not await sync_to_async(form.is_valid)():
         return await sync_to_async(show_refusal)(request, session, form)
     return await ask_and_show(request, user, session, form)
 
@@ -173,7 +175,7 @@ def open_message(
     message_id: uuid.UUID,
     after: uuid.UUID | None,
     off_record: bool | None = None,
-    attached: Sequence[TextFile] = (),
+    attached: Sequence[TextFile | Picture] = (),
 ) -> Turn:
     """The turn this message makes, or made when it was sent before. `message_id` comes with the page. `off_record`
     says how a new session begins; None: as this person's sessions do. It continues the turn `after`, which its person
@@ -184,7 +186,10 @@ def open_message(
     last = last or (branches.last_shown(session) if session is not None else None)
     learns = None if off_record is None else not off_record
     page = PageSession(user, session, last, f"chatcmpl-{message_id.hex}", learns=learns)
-    return ask_on_page(page, [*history_with(last), {"role": "user", "content": with_files(text, attached)}])
+    texts = [one for one in attached if isinstance(one, TextFile)]
+    pictures = [(one, 0) for one in attached if isinstance(one, Picture)]
+    message = {"role": "user", "content": with_files(text, texts)} | ({"pictures": pictures} if pictures else {})
+    return ask_on_page(page, [*history_with(last), message])
 
 
 def retry_reply(user: Any, old: Turn) -> Turn:
@@ -205,7 +210,9 @@ def edit_message(user: Any, old: Turn, text: str) -> Turn:
         )
     page = PageSession(user, old.session, old.follows, instead_of=old)
     _, sent = split_files(old.messages[-1].get("content") or "")
-    return ask_on_page(page, [*old.messages[:-1], {"role": "user", "content": with_files(text, sent)}])
+    pictures = old.messages[-1].get("pictures")
+    message = {"role": "user", "content": with_files(text, sent)} | ({"pictures": pictures} if pictures else {})
+    return ask_on_page(page, [*old.messages[:-1], message])
 
 
 class WrittenElsewhere(TalkbackError):
@@ -291,6 +298,7 @@ def show_page(
         "opened": request.GET.get("open", ""),
         "message_id": uuid.uuid4(),
         "starters": STARTERS,
+        "blind": sight.why_blind() if session is None or branches.has_branches(session) else "",
     }
     return render(request, "chat/chat.html", context, status=status)
 

@@ -195,6 +195,12 @@ class Client:
         answer = await self._asked("GET", "/models")
         return {model["id"]: model["root"] for model in answer["data"]}
 
+    async def sees(self, name: str) -> bool:
+        """Whether the model of this name is shown pictures."""
+        answer = await self._asked("GET", "/models")
+        said = {model["id"]: model.get("input_modalities") or () for model in answer["data"]}
+        return "image" in said.get(name, ())
+
     async def live(self) -> str:
         """name@number of what answers this key where no model is named."""
         found = await self.models()

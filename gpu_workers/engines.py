@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
+from gpu_workers.engine import sight
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.engine.fleet import Fleet
 from gpu_workers.engine.interface import Engine
@@ -26,6 +27,14 @@ def policy() -> Engine:
     if len(settings.ENGINE_URLS) > 1:
         return _fleet(tuple(settings.ENGINE_URLS), settings.ROUTER_URL, settings.ENGINE_FILL, *_manners())
     return _engine(settings.ENGINE_URL, *_manners(), settings.SPARE_ENGINE_URL, settings.MODEL)
+
+
+def see() -> bool:
+    """Tell whether the engines of the policy take pictures: SGLang says so of a model that sees, the embedded engine
+    and Tinker take none. Asks every one of them, at most once in sight.KNOWN_S; call it in a thread."""
+    if settings.LEARNER == "tinker":
+        return False
+    return all(sight.sees(url, settings.ENGINE_API_KEY) for url in settings.ENGINE_URLS or [settings.ENGINE_URL])
 
 
 def addresses() -> list[str]:

@@ -114,6 +114,10 @@ def judge(turn_id: str, *, who: Panel, engine: Engine, renderer: Renderer, recip
 def reach(turn: Turn, seen: Evidence, *, who: Panel, engine: Engine, renderer: Renderer, recipe: Recipe) -> Verdict:
     """The verdict on this evidence: decide, teach, compose. Nothing is written but votes."""
     unfit = sample_rows.unfit(turn, seen, recipe)
+    if unfit == Reason.PICTURE:
+        return Verdict(
+            deciding.decide(turn, seen, who=who, renderer=renderer, recipe=recipe), silence=Silence.of(unfit)
+        )
     if unfit:
         # What was said of a turn that cannot teach is kept with its verdict, but for one off the record.
         said = Opinion() if unfit == Reason.OFF else deciding.without_votes(turn, seen, renderer)

@@ -208,6 +208,8 @@ def tell(turn: Turn, judgement: Judgement | None, ballot: Ballot, batch: Batch) 
     if not (turn.learns and turn.session.learns):
         why = joined(unlearned(Reason.OFF), _("The conversation itself is stored."))
         return Journey("unused", _("off the record"), why)
+    if turn.status == status.SERVED and turn.pictures:
+        return Journey("unused", _("holds a picture"), unlearned(Reason.PICTURE))
     if turn.status == status.SERVED:
         waits = joined(spoken(Stands.UNANSWERED), _("Your next message, a thumb or a correction will be judged."))
         if turn.is_cut:

@@ -20,6 +20,7 @@ from kombu.exceptions import OperationalError
 from chat import sessions
 from chat.imports.import_rows import Import as ChatImport
 from chat.models import Turn
+from chat.pictures import keeping
 from chat.replying import writers
 from chat.signals import who_learned
 from checkpoints import repairs, trials
@@ -144,6 +145,7 @@ def sweep() -> int:
             forgetting.catch_up,
             closing.remove_due,
             chat_bin.sweep,
+            keeping.sweep,
             importing.clear,
             _clean,
             repair,

@@ -42,6 +42,8 @@ class Engine:
         self.model = str(folder)
         self.tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         config = json.loads((folder / "config.json").read_text())
+        self.picture_id: int | None = config.get("image_token_id") if "vision_config" in config else None
+        """What stands for a picture in a prompt, for a model that sees."""
         end = config.get("eos_token_id")
         named = self.tokenizer.token_to_id("<|im_end|>")
         self.replies = Replies(self.tokenizer, named if named is not None else end[0] if isinstance(end, list) else end)

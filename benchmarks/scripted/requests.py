@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 from benchmarks.scripted.engine import Engine
@@ -18,6 +19,22 @@ PARAMS = frozenset(
 )
 
 
+def check_pictures(engine: Engine, ids: list[int], pictures: Any) -> None:
+    """As SGLang does: one picture for each placeholder, in order, and none for a model that sees none."""
+    places = ids.count(engine.picture_id) if engine.picture_id is not None else 0
+    if pictures is None and not places:
+        return
+    if engine.picture_id is None:
+        raise Refused("This model takes no pictures.")
+    given = pictures if isinstance(pictures, list) else []
+    if places != len(given):
+        raise Refused(f"prompt has {places} image placeholder token(s) but {len(given)} image(s) were provided")
+    for n, url in enumerate(given):
+        if not isinstance(url, str) or not url.startswith("data:image/"):
+            raise Refused(f"Invalid image: {n}")
+        b64decode(url.partition(";base64,")[2], validate=True)
+
+
 def check(engine: Engine, body: dict[str, Any]) -> None:
     """Check a request to /generate. Raises Refused, in the words of the embedded engine."""
     ids, params = body.get("input_ids"), body.get("sampling_params") or {}
@@ -29,6 +46,7 @@ def check(engine: Engine, body: dict[str, Any]) -> None:
         raise Refused(f"unknown field `{unknown[0] if isinstance(params, dict) else params}`")
     if (params.get("n") or 1) != 1:
         raise Refused("The scripted engine gives one reply a request.")
+    check_pictures(engine, ids, body.get("image_data"))
     most = params.get("max_new_tokens", 128)
     if (len(ids) >= engine.context_length and most > 0) or len(ids) > engine.context_length:
         raise Refused(

@@ -49,6 +49,7 @@ class Routes:
             "served_model_name": self.engine.model,
             "tokenizer_path": self.engine.model,
             "is_generation": True,
+            "has_image_understanding": self.engine.picture_id is not None,
             "weight_version": self.engine.version,
         }
 

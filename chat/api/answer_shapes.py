@@ -83,6 +83,7 @@ class Model(BaseModel):
     root: str = Field(description="name@number: the checkpoint behind the name.")
     context_window: int = Field(description="Tokens that prompt and reply may have together.")
     max_model_len: int = Field(description="The same, as vLLM calls it.")
+    input_modalities: list[Literal["text", "image"]] = Field(description="What it is shown.")
     type: Literal["model"] = Field(description="From here on as Anthropic describes a model.")
     display_name: str
     created_at: str

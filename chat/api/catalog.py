@@ -16,6 +16,7 @@ from ninja import Router
 from chat.api.access import Bearer, key_of
 from chat.api.answer_shapes import Model, Models
 from chat.models import ApiKey
+from chat.pictures import sight
 from chat.rendering.renderer import Renderer
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
@@ -83,6 +84,7 @@ def describe_model(name: str, checkpoint: Checkpoint) -> dict[str, Any]:
         "root": str(checkpoint),
         "context_window": window,
         "max_model_len": window,
+        "input_modalities": ["text"] if sight.why_blind() else ["text", "image"],
         "type": "model",
         "display_name": name if name == str(checkpoint) else f"{name} ({checkpoint})",
         "created_at": checkpoint.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from chat import asking
-from chat.api import streaming
+from chat.api import pictured, streaming
 from chat.api.access import Bearer, key_of
 from chat.api.addressing import Addressed, set_session_header
 from chat.api.anthropic_events import PING, MessageEvents, answer
@@ -26,6 +26,7 @@ from chat.api.request import MOST_TOOLS, Schema, as_text
 from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Quick
 from chat.models import ApiKey, Turn
+from chat.pictures.picture import Picture, say
 from chat.rendering import calling
 from chat.rendering.renderer import Overlong, Renderer
 from chat.requests import Ask
@@ -80,12 +81,15 @@ class AnthropicBlock(Sent):
     def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
         return require_words(words, field, ("text",))
 
+    def said(self, at: str) -> str | Picture:
+        """The text of a text block, or its picture. Raises NotOffered for documents, and for pictures that are not
+        seen, and PictureRefused."""
+        return self.text or "" if self.type == "text" else pictured.read_part(self, "a content block", at)
+
     def words(self, at: str) -> str:
-        """The text of a text block. Raises NotOffered for images and documents."""
+        """The same where only words may stand. Raises NotOffered."""
         if self.type != "text":
-            raise NotOffered(
-                f"This model reads text only: a content block of type {self.type!r} cannot be used.", f"{at}.type"
-            )
+            raise NotOffered(f"Words alone stand here: a block of type {self.type!r} cannot be used.", f"{at}.type")
         return self.text or ""
 
 
@@ -138,17 +142,32 @@ def reply(blocks: Sequence[AnthropicBlock], at: str) -> dict[str, Any]:
 def split_messages(role: str, blocks: Sequence[AnthropicBlock], at: str) -> list[dict[str, Any]]:
     """What a user and the tools said, in its order; texts side by side are one message."""
     messages: list[dict[str, Any]] = []
+    parts: list[str | Picture] = []
     for n, block in enumerate(blocks):
         if block.type == "tool_result":
-            said = joined(block.content, f"{at}.{n}.content")
-            if block.is_error and not said.lower().startswith("error"):
-                said = f"Error: {said}"  # chat completions have no flag for it, and a model reads only words
-            messages.append({"role": "tool", "tool_call_id": block.tool_use_id or "", "content": said})
-        elif messages and messages[-1]["role"] == role:
-            messages[-1]["content"] += "\n" + block.words(f"{at}.{n}")
-        else:
-            messages.append({"role": role, "content": block.words(f"{at}.{n}")})
+            messages.append(result(block, f"{at}.{n}.content"))
+            parts = []
+            continue
+        if not (messages and messages[-1]["role"] == role):
+            messages.append({"role": role})
+        parts.append(block.said(f"{at}.{n}"))
+        messages[-1] |= say(parts, "\n")
     return messages or [{"role": role, "content": ""}]
+
+
+def result(block: AnthropicBlock, at: str) -> dict[str, Any]:
+    """What a tool answered."""
+    parts: list[str | Picture] = []
+    if isinstance(block.content, str):
+        parts = [block.content]
+    else:
+        parts = [one.said(f"{at}.{n}") for n, one in enumerate(block.content or ())]
+    words = next((one for one in parts if isinstance(one, str)), "")
+    if block.is_error and not words.lower().startswith("error"):
+        # Chat completions have no flag for it, and a model reads only words.
+        first = next((n for n, one in enumerate(parts) if isinstance(one, str)), None)
+        parts = ["Error: ", *parts] if first is None else [*parts[:first], f"Error: {words}", *parts[first + 1 :]]
+    return {"role": "tool", "tool_call_id": block.tool_use_id or ""} | say(parts, "\n")
 
 
 class AnthropicTool(Sent):

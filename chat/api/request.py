@@ -10,9 +10,11 @@ from django.http import HttpRequest
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from chat import turns
+from chat.api import pictured
 from chat.api.addressing import Addressed
 from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Notes, Quick
+from chat.pictures.picture import Picture, say
 from chat.requests import Ask
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
@@ -43,10 +45,10 @@ class ChatPart(Sent):
     def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
         return require_words(words, field, TEXTS if field.field_name == "text" else ("refusal",))
 
-    @property
-    def words(self) -> str | None:
-        """What it says, where it says something in words."""
-        return self.text if self.type in TEXTS else self.refusal
+    def said(self, at: str) -> str | Picture:
+        """Its words, or its picture. Raises NotOffered and PictureRefused."""
+        words = self.text if self.type in TEXTS else self.refusal
+        return pictured.read_part(self, "a content part", at) if words is None else words
 
 
 class ChatCalled(Sent):
@@ -90,7 +92,7 @@ class ChatCall(Sent):
 
 
 class ChatMessage(Sent):
-    """One message of the conversation; content as text or as a list of text parts."""
+    """One message of the conversation; content as text or as a list of parts."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -122,17 +124,15 @@ class ChatMessage(Sent):
         return content
 
     def plain(self, at: str) -> dict[str, Any]:
-        """As it is stored: the content is one text. Raises NotOffered for images and sound, by their place behind
-        `at`."""
-        said = self.model_dump(exclude_none=True, exclude={"function_call"})
+        """As it is stored: the content is one text, and pictures are beside it. Raises NotOffered for sound, and for
+        pictures that are not seen, by their place behind `at`, and PictureRefused."""
+        said = self.model_dump(exclude_none=True, exclude={"function_call", "content", "pictures"})
         if isinstance(self.content, list):
-            for n, part in enumerate(self.content):
-                if part.words is None:
-                    raise NotOffered(
-                        f"This model reads text only: a content part of type {part.type!r} cannot be used.",
-                        f"{at}.content.{n}.type",
-                    )
-            said["content"] = "\n".join(part.words or "" for part in self.content)
+            said |= say([part.said(f"{at}.content.{n}") for n, part in enumerate(self.content)], "\n")
+            if "pictures" in said and self.role not in ("user", "tool"):
+                raise NotOffered("Pictures stand in messages of users and tools.", f"{at}.content")
+        elif self.content is not None:
+            said["content"] = self.content
         if self.content is None and not self.tool_calls:
             said["content"] = ""
         if not self.tool_calls:

@@ -7,10 +7,12 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from chat.api import pictured
 from chat.api.request import as_text
 from chat.api.sent import NotOffered, Sent, require_words
 from chat.api.wire import Quick
 from chat.models import Turn
+from chat.pictures.picture import Picture, say
 
 TEXTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
 
@@ -33,12 +35,18 @@ class ResponsesPart(Sent):
     def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
         return require_words(words, field, TEXTS if field.field_name == "text" else ("refusal",))
 
+    def said(self, at: str) -> str | Picture:
+        """Its words, or its picture. Raises NotOffered for files and sound, and for pictures that are not seen, and
+        PictureRefused."""
+        words = self.refusal if self.type == "refusal" else self.text if self.type in TEXTS else None
+        return pictured.read_part(self, "a part", at) if words is None else words
+
     def words(self, at: str) -> str:
-        """Raises NotOffered for images, files and sound."""
-        said = self.refusal if self.type == "refusal" else self.text if self.type in TEXTS else None
-        if said is None:
-            raise NotOffered(f"This model reads text only: a part of type {self.type!r} cannot be used.", f"{at}.type")
-        return said
+        """The same where only words may stand. Raises NotOffered."""
+        words = self.refusal if self.type == "refusal" else self.text if self.type in TEXTS else None
+        if words is None:
+            raise NotOffered(f"Words alone stand here: a part of type {self.type!r} cannot be used.", f"{at}.type")
+        return words
 
 
 Content = str | Quick[ResponsesPart]
@@ -97,6 +105,13 @@ def text(content: Content | None, between: str, at: str) -> str:
     return between.join(part.words(f"{at}.{n}") for n, part in enumerate(content or ()))
 
 
+def told(content: Content | None, at: str) -> dict[str, Any]:
+    """The words and pictures at this place of the request, as fields of a message."""
+    if isinstance(content, str):
+        return {"content": content}
+    return say([part.said(f"{at}.{n}") for n, part in enumerate(content or ())], "\n")
+
+
 def messages(items: Iterable[ResponsesItem], referred: Callable[[str], list[ResponsesItem]]) -> list[dict[str, Any]]:
     """The same in chat completions' shape. All that a model said between two others is one message there.
 
@@ -118,13 +133,12 @@ def messages(items: Iterable[ResponsesItem], referred: Callable[[str], list[Resp
 def tell(said: list[dict[str, Any]], item: ResponsesItem, at: str) -> None:
     """Add what the item at this place of the request says to the messages so far."""
     if item.type == "function_call_output":
-        output = text(item.output, "\n", f"{at}.output")
-        said.append({"role": "tool", "tool_call_id": item.call_id, "content": output})
+        said.append({"role": "tool", "tool_call_id": item.call_id} | told(item.output, f"{at}.output"))
         return
     if item.type == "message" and item.role != "assistant":
         # `instructions` alone become the system message: those of a request do not outlast it.
         role = "developer" if item.role == "system" else item.role
-        said.append({"role": role, "content": text(item.content, "\n", f"{at}.content")})
+        said.append({"role": role} | told(item.content, f"{at}.content"))
         return
     if not said or said[-1]["role"] != "assistant":
         said.append({"role": "assistant", "content": ""})

@@ -1,4 +1,4 @@
-"""Take text files with a message, as fenced parts of it that carry their names, and find them in it again."""
+"""Take files with a message: text as fenced parts of it that carry their names, found in it again, and pictures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import PurePath
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
+
+from chat.pictures import sight
+from chat.pictures.picture import Picture, PictureRefused, read_picture
 
 MOST = 5
 """Files of one message."""
@@ -61,13 +64,15 @@ def ending(name: str) -> str:
     return PurePath(name).suffix.lstrip(".").lower()
 
 
-def read_files(sent: Sequence[UploadedFile]) -> list[TextFile]:
-    """The files that were sent with a message. Raises ValidationError, with one sentence a fault."""
+def read_files(sent: Sequence[UploadedFile]) -> list[TextFile | Picture]:
+    """The files that were sent with a message. Raises ValidationError, with one sentence a fault. For pictures it may
+    ask the engine: call it in a thread."""
     if len(sent) > MOST:
         raise ValidationError(
             _("A message takes at most %(most)d files; these are %(given)d.") % {"most": MOST, "given": len(sent)}
         )
-    read, faults = [], []
+    read: list[TextFile | Picture] = []
+    faults: list[str] = []
     for file in sent:
         try:
             read.append(read_file(file))
@@ -78,14 +83,12 @@ def read_files(sent: Sequence[UploadedFile]) -> list[TextFile]:
     return read
 
 
-def read_file(file: UploadedFile) -> TextFile:
+def read_file(file: UploadedFile) -> TextFile | Picture:
     """One of them. Raises ValidationError with a sentence that says what to do."""
     name = PurePath((file.name or "file").replace("\\", "/")).name[-120:]
     kind = ending(name)
     if kind in PICTURES or ((file.content_type or "").startswith("image/") and kind not in TEXT):
-        raise ValidationError(
-            _("%(name)s: this model cannot see pictures. Say in words what is on it.") % {"name": name}
-        )
+        return read_seen(file, name)
     if kind not in TEXT and not (file.content_type or "").startswith("text/"):
         raise ValidationError(
             _("%(name)s: only text can be read here, such as .txt, .md, .csv, .json or .py.") % {"name": name}
@@ -104,6 +107,18 @@ def read_file(file: UploadedFile) -> TextFile:
     if not text.strip():
         raise ValidationError(_("%(name)s is empty.") % {"name": name})
     return TextFile(name, text.replace("\r\n", "\n"))
+
+
+def read_seen(file: UploadedFile, name: str) -> Picture:
+    """A picture, for a model that sees. Raises ValidationError."""
+    if sight.why_blind():
+        raise ValidationError(
+            _("%(name)s: this model cannot see pictures. Say in words what is on it.") % {"name": name}
+        )
+    try:
+        return read_picture(file.read())
+    except PictureRefused as refusal:
+        raise ValidationError(f"{name}: {refusal}") from refusal
 
 
 def with_files(words: str, files: Sequence[TextFile]) -> str:

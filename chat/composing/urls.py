@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from chat.composing import beside_pages, file_pages, prompt_pages, terms_pages
+from chat.composing import beside_pages, file_pages, picture_pages, prompt_pages, terms_pages
 
 urlpatterns = [
     path("chats/settings/", terms_pages.default_terms, name="default-terms"),
     path("chats/<uuid:pk>/settings/", terms_pages.chat_terms, name="terms"),
     path("turns/<uuid:pk>/files/<row:place>/", file_pages.file, name="file"),
+    path("turns/<uuid:pk>/pictures/<str:digest>/", picture_pages.picture, name="picture"),
     path("prompts/", prompt_pages.prompts, name="prompts"),
     path("prompts/pick/", prompt_pages.pick, name="pick-prompt"),
     path("prompts/<row:pk>/", prompt_pages.prompt, name="prompt"),

@@ -18,14 +18,14 @@ from jinja2 import TemplateError
 from jinja2.exceptions import SecurityError
 from tokenizers import Tokenizer
 
-from chat.rendering import calling
+from chat.rendering import calling, picturing
 from chat.rendering.arrangements import ARRANGEMENTS, Message, holds, orders, spelled_out
 from chat.rendering.template import ModelUnreadable, compile_template, read, template_of
 from chat.rendering.tokens import Tokens, pieces, spelling
 from core.errors import TalkbackError
 from gpu_workers.types import DEEPEST, storable
 
-FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "chat_template.jinja")
+FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "chat_template.jinja", *picturing.FILES)
 SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 USUAL_TOKEN = 8
@@ -75,11 +75,17 @@ class Renderer:
         self._specials = spelling(token["content"] for token in added if token.get("special"))
         source = template_of(folder, options)
         self._template = compile_template(source)
+        self._wants_parts = False
         self._special_names = {
             name: value["content"] if isinstance(value, dict) else value
             for name in SPECIAL_NAMES
             if (value := options.get(name))
         }
+        self._wants_parts = picturing.wants_parts(self._rendered)
+        self.picture = picturing.placeholder(folder, config, self._laid_plain)
+        """What the template writes for a picture, control tokens of its own; empty: this model sees none."""
+        self.count_picture = picturing.Counter(folder, config).tokens
+        """About how many tokens a picture of this width and height becomes."""
         self.knows_developer = "developer" in source
         style = calling.style_of(source)
         self.takes_tools = bool(style) and self._takes_tools(source)
@@ -119,13 +125,14 @@ class Renderer:
         """
         if most is not None:
             self._hold(count_least(messages, self._longest_token), most)
-        mark = pick_unused(messages, tools)
+        pictures = sum(len(message.get("pictures") or ()) for message in messages)
+        mark = picturing.BROKEN if pictures else pick_unused(messages, tools)
         try:
             shielded = [self._shield(message, mark) for message in messages]
             tools = [self._shielded(tool, self._controls, mark) for tool in tools] if tools else None
             if not self.takes_tools:
                 shielded, tools = spelled_out(shielded, tools or ()), None
-            text = self._laid_out(shielded, tools, reply=reply) + opened
+            text = self._seen(self._laid_out(shielded, tools, reply=reply), pictures) + opened
         except RecursionError as error:
             raise MessagesRefused("Lists and objects in these messages are nested too deeply.") from error
         if most is None:
@@ -193,7 +200,22 @@ class Renderer:
             return fallback
         raise MessagesRefused(f"The model's chat template refuses these messages: {refusal}") from refusal
 
+    def _seen(self, text: str, pictures: int) -> str:
+        """The laid-out text with the template's own words for each picture. Raises MessagesRefused."""
+        if not pictures:
+            return text
+        if not self.picture:
+            raise MessagesRefused(
+                "There are pictures in this conversation, and this model reads text only: start a new one."
+            )
+        if text.count(picturing.HERE) != pictures:
+            raise MessagesRefused("The model's chat template leaves out a picture of these messages.")
+        return text.replace(picturing.HERE, self.picture)
+
     def _rendered(self, messages: Sequence[Message], tools: Any = None, reply: bool = True) -> str:
+        return self._laid_plain(picturing.as_parts(messages) if self._wants_parts else messages, tools, reply)
+
+    def _laid_plain(self, messages: Sequence[Message], tools: Any = None, reply: bool = True) -> str:
         return str(
             self._template.render(
                 messages=messages, tools=tools, documents=None, add_generation_prompt=reply, **self._special_names
@@ -227,7 +249,7 @@ class Renderer:
         return storable(self._tokenizer.decode(list(ids), skip_special_tokens=not controls))
 
     def _ids(self, text: str, mark: str) -> list[int]:
-        if mark not in text:
+        if mark == picturing.BROKEN or mark not in text:
             return self._tokens.ids(text)
         ids: list[int] = []
         for piece in pieces(text, self._controls):
@@ -243,7 +265,11 @@ class Renderer:
     def _shield(self, message: Message, mark: str) -> dict[str, Any]:
         # The model itself writes tokens such as <think> that are no control tokens: in its own messages they stay.
         pattern = self._specials if message["role"] == "assistant" else self._controls
-        given = {key: value for key, value in message.items() if value is not None and key != "tool_calls"}
+        apart = ("tool_calls", "pictures")
+        given = {key: value for key, value in message.items() if value is not None and key not in apart}
+        if mark == picturing.BROKEN:
+            words = str(given.get("content") or "").replace(picturing.HERE, "\ufffd")
+            given["content"] = picturing.set_in(words, message.get("pictures") or ())
         shielded: dict[str, Any] = {key: self._shielded(value, pattern, mark) for key, value in given.items()}
         shielded["content"] = shielded.get("content") or ""
         if message.get("tool_calls"):  # some templates look whether the key is there

@@ -101,5 +101,9 @@ def check_continuable(turn: Turn) -> None:
     reader = Reader.of(turn.tools, turn.asked)
     reader.feed(text)
     reader.end()
-    if not is_exact(sampling) or (reader.message["content"] or "").rstrip(PART) != turn.text.rstrip(PART):
+    if (
+        turn.pictures
+        or not is_exact(sampling)
+        or (reader.message["content"] or "").rstrip(PART) != turn.text.rstrip(PART)
+    ):
         raise NotContinued(gettext("This reply cannot be gone on from exactly where it ended. Try again instead."))

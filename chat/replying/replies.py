@@ -21,6 +21,7 @@ from django.utils.translation import gettext_noop
 
 from chat import limits, sessions, stories
 from chat.models import Session, Turn
+from chat.pictures import keeping as pictures
 from chat.rendering.model_output import Reader
 from chat.rendering.renderer import Renderer
 from chat.replying import retries, writers
@@ -275,8 +276,10 @@ async def attempts(
     drawn = dict(turn.sampling)
     sampling = Sampling(**drawn | {name: tuple(drawn[name]) for name in ("stop", "stop_token_ids")})
     decode = partial(Renderer.for_model(settings.MODEL).decode, controls=not sampling.skip_special_tokens)
-    course = Course(turn.prompt_ids, sampling, decode)
+    course = Course(turn.prompt_ids, sampling, decode, sees=turn.pictures > 0)
     ask = partial(engine.stream, request_id=turn.completion_id, priority=PRIORITY)
+    if turn.pictures:
+        ask = partial(ask, pictures=await asyncio.to_thread(pictures.data_urls, turn))
     has_spoken = begun is not None
     if begun is not None:
         course.go_on(begun.ids, begun.text, begun.version)

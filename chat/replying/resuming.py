@@ -30,9 +30,10 @@ class Course:
     takes what was said before for a prompt: it would not join the parts of a character, nor of a stop string.
     """
 
-    def __init__(self, prompt_ids: Sequence[int], sampling: Sampling, decode: Decode) -> None:
+    def __init__(self, prompt_ids: Sequence[int], sampling: Sampling, decode: Decode, *, sees: bool = False) -> None:
+        """`sees`: there are pictures in the prompt, which servers tokenise anew together with what was said."""
         self._prompt_ids, self._sampling, self._decode = prompt_ids, sampling, decode
-        self._is_exact = is_exact(sampling)
+        self._is_exact = is_exact(sampling) and not sees
         self._ids = array("q")
         self._text: list[str] = []  # as it was given out
         self._version = ""

@@ -115,6 +115,10 @@ class Attempt(ABC):
     def hear(self, text: str) -> Seen:
         """Take a reply that calls nothing."""
 
+    def picture(self) -> bytes | None:
+        """How it looks now, as PNG, for a model that sees; None where there is nothing to see."""
+        return None
+
     @abstractmethod
     def outcome(self, *, is_truncated: bool) -> Outcome:
         """What it came to, once it is over, or was cut off at its horizon. Asked once."""
@@ -138,6 +142,8 @@ class World(ABC):
     """Replies at which an attempt is cut off."""
     parallel: int
     """Attempts at once that it is made for."""
+    is_seen: bool = False
+    """Whether its attempts have pictures."""
 
     @abstractmethod
     def tasks(self, split: Split, count: int, seed: int) -> list[Task]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -79,11 +80,14 @@ class Talk:
     replies: Room
     """What is written at once, over all attempts."""
     horizon: int
+    sees: bool = False
+    """Whether the model is shown pictures."""
 
     async def play(self, attempt: Attempt, hand: Hand, course: Course) -> Literal["", "horizon", "context"]:
         """Let the agent act until the attempt is over; what cut it off, where something did. `course` is kept as it
         goes, so that it is known whatever is raised. Raises what the client and the world raise."""
         history: list[Message] = [*attempt.opening]
+        history[-1] = await self._shown(history[-1], attempt, hand)
         while course.steps < self.horizon:
             try:
                 reply = await self._ask(history, attempt.tools, course.steps)
@@ -138,7 +142,17 @@ class Talk:
                 return True
             said = {"role": "tool", "tool_call_id": call.id} if call else {"role": "user"}
             history.append({**said, "content": seen.text})
+        history[-1] = await self._shown(history[-1], attempt, hand)
         return False
+
+    async def _shown(self, message: Message, attempt: Attempt, hand: Hand) -> Message:
+        """What is said to the agent, and for a model that sees how it looks now."""
+        picture = await hand.do(attempt.picture) if self.sees else None
+        if picture is None:
+            return message
+        url = f"data:image/png;base64,{b64encode(picture).decode()}"
+        words = {"type": "text", "text": message["content"]}
+        return {**message, "content": [words, {"type": "image_url", "image_url": {"url": url}}]}
 
 
 def is_valid(call: Call, tools: Sequence[Mapping[str, Any]]) -> bool:

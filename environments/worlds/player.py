@@ -73,7 +73,9 @@ async def play(
     if not tasks:
         return []
     width = width or Width(world.parallel)
-    night = _Night(client, world, attempts, way, player, width.room(), width.room(), on_played or (lambda _: None))
+    told = on_played or (lambda _: None)
+    sees = world.is_seen and await client.sees(player)
+    night = _Night(client, world, attempts, way, player, width.room(), width.room(), told, sees)
     client.on_wait = width.press
     playing = [asyncio.ensure_future(night.play(task, number)) for task in tasks for number in range(attempts)]
     try:
@@ -112,6 +114,8 @@ class _Night:
     """Attempts that are played at once."""
     replies: Room
     on_played: Callable[[Played], object]
+    sees: bool = False
+    """Whether who plays is shown pictures."""
 
     async def play(self, task: Task, number: int) -> Played:
         async with self.places:
@@ -195,6 +199,7 @@ class _Night:
                 seed,
                 self.replies,
                 self.world.horizon,
+                self.sees,
             )
             cut = await talk.play(attempt, hand, course)
             return await hand.do(attempt.outcome, is_truncated=bool(cut)), cut

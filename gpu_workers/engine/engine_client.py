@@ -63,15 +63,16 @@ class EngineClient(Transport):
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> Completion:
         """One whole reply to `prompt_ids`. `adapter` may also name full weights. Raises AdapterMissing when the engine
         has nothing of that name."""
         if (spare := await self._instead(adapter)) is not None:
             async with spare as other:
                 return await other.generate(
-                    prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
+                    prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority, pictures=pictures
                 )
-        body = self._request(prompt_ids, sampling, adapter, request_id, priority)
+        body = self._request(prompt_ids, sampling, adapter, request_id, priority, pictures)
         answer = await self._post("/generate", body)
         with native_wire.understood():
             meta = answer["meta_info"]
@@ -98,6 +99,7 @@ class EngineClient(Transport):
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> AsyncGenerator[Delta, None]:
         """The reply, piece by piece, as it is sampled. Closing the iterator aborts the request on the engine.
 
@@ -106,12 +108,14 @@ class EngineClient(Transport):
         """
         if (spare := await self._instead(adapter)) is not None:
             async with spare as other:
-                asked = other.stream(prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority)
+                asked = other.stream(
+                    prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority, pictures=pictures
+                )
                 async with aclosing(asked) as deltas:
                     async for delta in deltas:
                         yield delta
             return
-        body = self._request(prompt_ids, sampling, adapter, request_id, priority) | {"stream": True}
+        body = self._request(prompt_ids, sampling, adapter, request_id, priority, pictures) | {"stream": True}
         cut = native_wire.Cut(sampling.stop)
         seen = 0  # tokens handed out so far
         async with aclosing(self._events("/generate", body)) as arrivals:
@@ -353,11 +357,16 @@ class EngineClient(Transport):
                 )
 
     def _request(
-        self, ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str | None, priority: int
+        self,
+        ids: Sequence[int],
+        sampling: Sampling,
+        adapter: str | None,
+        request_id: str | None,
+        priority: int,
+        pictures: Sequence[str] = (),
     ) -> dict[str, Any]:
-        return native_wire.request(
-            ids, sampling, adapter, request_id or uuid4().hex, priority if self._priorities else 0
-        )
+        priority = priority if self._priorities else 0
+        return native_wire.request(ids, sampling, adapter, request_id or uuid4().hex, priority, pictures)
 
     async def _read(self, body: Mapping[str, Any], adapter: str | None) -> dict[str, Any]:
         """What the engine says of a prompt; the first entry of each of its lists is of the token before those that were

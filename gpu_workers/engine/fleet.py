@@ -69,11 +69,13 @@ class Fleet:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> Completion:
+        options: dict[str, Any] = {"adapter": adapter, "request_id": request_id, "priority": priority}
+        options |= {"pictures": pictures} if pictures else {}
+
         async def ask(engine: Engine) -> Completion:
-            return await engine.generate(
-                prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority
-            )
+            return await engine.generate(prompt_ids, sampling, **options)
 
         if self.router is not None and await self._are_alike(adapter):
             try:
@@ -117,9 +119,11 @@ class Fleet:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> AsyncGenerator[Delta, None]:
         """As Engine.stream. Another engine is asked only while nothing was said yet: a reply has one author."""
         options: dict[str, Any] = {"adapter": adapter, "request_id": request_id, "priority": priority}
+        options |= {"pictures": pictures} if pictures else {}
         has_begun = False
         if self.router is not None and await self._are_alike(adapter):
             try:

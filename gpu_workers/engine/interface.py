@@ -43,6 +43,7 @@ class Engine(Protocol):
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> Completion:
         """Generate one whole reply. `adapter` may also name full weights. Raises AdapterMissing."""
         ...
@@ -55,8 +56,10 @@ class Engine(Protocol):
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> AsyncGenerator[Delta, None]:
-        """Generate a reply piece by piece; the last piece has the finish reason. Closing the iterator aborts it."""
+        """Generate a reply piece by piece; the last piece has the finish reason. Closing the iterator aborts it.
+        `pictures`: data: URLs, one for each placeholder of the prompt, for an engine that sees."""
         ...
 
     async def score(

@@ -16,9 +16,15 @@ from gpu_workers.types import Sampling, Top
 
 
 def request(
-    ids: Sequence[int], sampling: Sampling, adapter: str | None, request_id: str, priority: int
+    ids: Sequence[int],
+    sampling: Sampling,
+    adapter: str | None,
+    request_id: str,
+    priority: int,
+    pictures: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the body that /generate is sent."""
+    """Write the body that /generate is sent. SGLang puts the tokens of `pictures`, which are data: URLs, in place of
+    the placeholders among the ids, in their order."""
     params: dict[str, Any] = {
         "max_new_tokens": sampling.max_new_tokens,
         "temperature": sampling.temperature,
@@ -51,6 +57,8 @@ def request(
         body["top_logprobs_num"] = sampling.top_logprobs
     if adapter and not weights_in(adapter):
         body["lora_path"] = adapter
+    if pictures:
+        body["image_data"] = list(pictures)
     if priority:
         body["priority"] = priority  # larger is sooner; SGLang ignores it unless launched to heed it
     return body

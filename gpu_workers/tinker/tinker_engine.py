@@ -63,8 +63,11 @@ class TinkerEngine:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> Completion:
         """One whole reply to `prompt_ids`. Raises AdapterMissing when `adapter` is not loaded. Nothing has priority."""
+        if pictures:
+            raise EngineRefused("Tinker is shown no pictures from here.")
         params = self._params(sampling)
         sampler, version = await self._sampler(adapter)
         asking = asyncio.ensure_future(
@@ -98,9 +101,12 @@ class TinkerEngine:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> AsyncGenerator[Delta, None]:
         """The reply in one piece: the service does not hand out tokens while it draws them."""
-        said = await self.generate(prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority)
+        said = await self.generate(
+            prompt_ids, sampling, adapter=adapter, request_id=request_id, priority=priority, pictures=pictures
+        )
         yield Delta(
             text=said.text,
             ids=said.ids,

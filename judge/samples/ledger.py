@@ -70,6 +70,10 @@ ADVICE: Mapping[str, str] = {
         "Guidance, a rewrite and accepted hints teach all the same; its reward and its end do not."
     ),
     Reason.EMPTY.code: gettext_noop("The model ended at once. Many of them: look at the checkpoint that is live."),
+    Reason.PICTURE.code: gettext_noop(
+        "Nothing to do: such replies are answered and judged by what is said of them in words. What is said without "
+        "pictures in the same chat teaches."
+    ),
     Reason.HELD_OUT.code: gettext_noop("Nothing to do: what the exam asks must not be learned."),
     Reason.KEPT.code: gettext_noop(
         "Nothing to do: a share of each person's corrections (the recipe's holdout) shows whether "
@@ -199,6 +203,7 @@ CODE = Case(
     _coded(~Q(line=Turn.Line.MAIN), Reason.SIDE),
     _coded(~Q(finish_reason__in=("stop", "length", "tool_calls")), Reason.STOPPED),
     _coded(Q(response_ids=[]), Reason.EMPTY),
+    _coded(Q(pictures__gt=0), Reason.PICTURE),
     _coded(Q(status=Turn.Status.OBSERVED), Stands.JUDGING),
     _coded(Q(status=Turn.Status.CLOSED), Stands.CLOSED),
     _coded(Q(status=Turn.Status.JUDGED), Stands.REMOVED),

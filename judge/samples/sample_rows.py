@@ -44,6 +44,7 @@ class Reason(StrEnum):
     STOPPED = gettext_noop("the reply was stopped before it was whole")
     TRUNCATED = gettext_noop("the reply was cut off at its length limit")
     EMPTY = gettext_noop("the reply is empty")
+    PICTURE = gettext_noop("its prompt holds a picture, and the learner reads text only: it does not train yet")
     HELD_OUT = gettext_noop("its prompt belongs to the exam of candidates, which never trains")
     KEPT = gettext_noop("it is kept for examining: the gate asks candidates about it, so it never trains")
     NO_SIGNAL = gettext_noop("nothing came back that says how it went")
@@ -116,6 +117,8 @@ def unfit(turn: Turn, seen: Evidence | None = None, recipe: Recipe | None = None
         return Reason.STOPPED
     if not turn.response_ids:
         return Reason.EMPTY
+    if turn.pictures:
+        return Reason.PICTURE
     return Reason.HELD_OUT if is_held_out(turn) else None
 
 

@@ -1,4 +1,5 @@
-// Files with a message: chosen by the button, dropped on the chat, or pasted. Each is listed with a way to take it off.
+// Files with a message: chosen by the button, dropped on the chat, or pasted. Each is listed with a way to take it off,
+// a picture by how it looks.
 // What cannot be read the server says; nothing of the message is lost.
 "use strict";
 
@@ -7,6 +8,16 @@
   const list = document.getElementById("attached");
   if (!input || !list) return;
   let held = [];
+
+  // CSP lets a page show its own addresses and data: URLs, and no others.
+  function look(file) {
+    if (!/^image\/(png|jpeg|webp|gif)$/.test(file.type)) return [];
+    const small = Object.assign(document.createElement("img"), { alt: "", className: "look" });
+    const reader = new FileReader();
+    reader.addEventListener("load", () => (small.src = reader.result));
+    reader.readAsDataURL(file);
+    return [small];
+  }
 
   function hold(files) {
     held = files;
@@ -24,7 +35,7 @@
           hold(held.filter((_, n) => n !== at));
           box().focus();
         });
-        row.append(`${file.name} `, off);
+        row.append(...look(file), `${file.name} `, off);
         return row;
       }),
     );

@@ -143,7 +143,9 @@ class FakeEngine:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> Completion:
+        self._blind(pictures)
         line = self._answer("generate", prompt_ids, sampling, adapter, request_id, priority)
         await self._wait()
         ids, reason = self._tokens(line, sampling)
@@ -166,7 +168,9 @@ class FakeEngine:
         adapter: str | None = None,
         request_id: str | None = None,
         priority: int = 0,
+        pictures: Sequence[str] = (),
     ) -> AsyncGenerator[Delta, None]:
+        self._blind(pictures)
         line = self._answer("stream", prompt_ids, sampling, adapter, request_id, priority)
         ids, reason = self._tokens(line, sampling)
         logprobs = list(self.logprobs(prompt_ids, ids, adapter))
@@ -300,6 +304,11 @@ class FakeEngine:
         if self.down is not None:
             self.failures += 1
             raise self.down
+
+    def _blind(self, pictures: Sequence[str]) -> None:
+        """As the embedded engine, which takes no pictures."""
+        if pictures:
+            raise EngineRefused("This model takes no pictures.")
 
     def _admin(self, what: str, value: Any) -> None:
         self._alive()

@@ -514,6 +514,18 @@ def test_a_turn_that_may_not_teach_is_judged_with_the_reason(serve, say, judge_i
     assert engine.calls == []
 
 
+@pytest.mark.parametrize("pictures", [0, 1])
+def test_a_turn_with_a_picture_is_judged_by_words_and_makes_no_sample(serve, judge_it, engine, pictures):
+    engine.says(r"\boxed{1}", times=None)
+    turn = serve(next_state="Yes, that is right.", pictures=pictures)
+    judge_it(turn, BINARY)
+    judgement = Judgement.objects.get(turn=turn)
+    assert (judgement.reward, judgement.reward_from) == (1, "votes")
+    # The same turn without a picture becomes a sample.
+    assert Sample.objects.count() == 1 - pictures
+    assert judgement.reason == (Reason.PICTURE if pictures else "")
+
+
 def test_a_session_with_learning_off_teaches_nothing(serve, say, judge_it):
     turn = serve()
     Session.objects.update(learns=False)

@@ -81,8 +81,10 @@ def answered(came: QuerySet[Turn]) -> QuerySet[Turn]:
     """Turns that can teach, oldest first, as far as the database can tell: `is_trainable` has the last word."""
     able = came.filter(line=Turn.Line.MAIN, learns=True, session__learns=True)
     able = able.filter(status__in=(Turn.Status.OBSERVED, Turn.Status.JUDGED), finish_reason__in=("stop", "tool_calls"))
-    shown = able.select_related("session").only(
-        "line", "learns", "session", "finish_reason", "response_ids", "created_at"
+    shown = (
+        able.filter(pictures=0)
+        .select_related("session")
+        .only(*("line", "learns", "session", "finish_reason", "response_ids", "pictures", "created_at"))
     )
     return shown.order_by("created_at")
 
@@ -120,7 +122,18 @@ def whose_words() -> list[Reason]:
 
 def why_not(came: QuerySet[Turn]) -> list[Reason]:
     """Why the newest turns cannot teach, the commonest reason first."""
-    fields = ("status", "line", "kind", "rule", "sorted_by", "learns", "finish_reason", "error", "session__learns")
+    fields = (
+        "status",
+        "line",
+        "kind",
+        "rule",
+        "sorted_by",
+        "learns",
+        "finish_reason",
+        "error",
+        "pictures",
+        "session__learns",
+    )
     turns = came.select_related("session", "sorted_by").only(*fields, "sorted_by__username", "session__key")
     counts = Counter(why(turn) for turn in turns.order_by("-created_at")[:LOOKED_AT])
     return [Reason(words, advice, count) for (words, advice), count in counts.most_common()]
@@ -159,4 +172,6 @@ def why(turn: Turn) -> tuple[str, str]:
         return _("whole, and nothing has come back to the reply yet"), advice
     if turn.status == Turn.Status.CLOSED:
         return _("whole, and the session was closed before anything came back"), _("Feedback opens it again.")
+    if turn.pictures:
+        return _("its prompt holds a picture"), _("The learner reads text only: replies to messages in words teach.")
     return pgettext("reply", "empty"), _("The model ended its reply before it said anything.")

@@ -55,7 +55,7 @@ SYSTEM = (
 
 
 class Browser(World):
-    name, horizon, parallel = "browser", 16, 64
+    name, horizon, parallel, is_seen = "browser", 16, 64, True
 
     def __init__(self, pages: str | None = None, *, pictures: Path | None = None, contexts: int = CONTEXTS) -> None:
         """`pages`: page kinds of MiniWoB joined by commas, or a folder of pages in its form; left out: all kinds that
@@ -210,6 +210,9 @@ class BrowserAttempt(Attempt):
 
     def hear(self, text: str) -> Seen:
         return Seen("Call a tool: click, type, key, scroll, back or terminate.", -1.0)
+
+    def picture(self) -> bytes:
+        return bytes(self.chromium.do(self.tab.picture()))
 
     def outcome(self, *, is_truncated: bool) -> Outcome:
         """The page's own reward, before it takes time off it: above 0 it is solved."""

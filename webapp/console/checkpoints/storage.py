@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
+from chat.pictures import keeping
 from checkpoints.models import Checkpoint
 from training.provenance import retention
 from webapp.console.doors import needs, person, said_aloud
@@ -61,6 +62,7 @@ def storage(request: HttpRequest) -> HttpResponse:
         "gone": gone[:MOST_GONE],
         "gone_count": gone.count(),
         "rules": rules(),
+        "pictures": keeping.bytes_held(),
     }
     return render(request, "checkpoints/storage.html", context)
 

@@ -1,0 +1,104 @@
+"""Pictures on pages: sent with a message, shown to their owner alone, kept through an edit and another try."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from chat.models import Turn
+from judge.samples.sample_rows import Reason
+from tests.chat.conftest import until
+from tests.chat.pictures.samples import SVG, data_url, png
+from webapp import journey
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+def file(name: str = "cat.png", content: bytes = b"", kind: str = "image/png") -> SimpleUploadedFile:
+    return SimpleUploadedFile(name, content or png(), kind)
+
+
+async def over() -> bool:
+    return not await Turn.objects.filter(status="answering").aexists()
+
+
+@pytest.fixture
+def send(page, session, sglang):
+    async def message(*files: SimpleUploadedFile, text: str = "What is it?"):
+        said = {"text": text, "message_id": str(uuid.uuid4()), "attached": list(files)}
+        answer = await page.post(f"/chats/{session.pk}/say/", said, headers={"HX-Request": "true"})
+        await until(over, "the reply")
+        return answer
+
+    return message
+
+
+async def test_a_picture_is_shown_to_the_model_and_stays_in_the_history(send, session, sglang):
+    notes = SimpleUploadedFile("a.txt", b"words", "text/plain")
+    assert (await send(file(), notes)).status_code == 200
+    await send(text="And now?")
+    assert [call["image_data"] for call in sglang.calls] == [[data_url(png())]] * 2
+    turn = await session.turns.aget(position=0)
+    assert turn.messages[0]["content"] == "What is it?\n\nFile: a.txt\n```txt\nwords\n```"
+    assert turn.status == Turn.Status.OBSERVED
+
+
+async def test_the_page_shows_it_with_its_size_and_says_that_it_does_not_train(send, page, session):
+    await send(file())
+    turn = await session.turns.select_related("session").aget()
+    address = f"/turns/{turn.pk}/pictures/{turn.messages[0]['pictures'][0]['digest']}/"
+    html = (await page.get(f"/chats/{session.pk}/")).content.decode()
+    assert f'<img src="{address}" width="3" height="2" loading="lazy" alt="Picture 1, 3 by 2 pixels">' in html
+    answer = await page.get(address)
+    assert (answer.content, answer["Content-Type"], answer["X-Content-Type-Options"]) == (png(), "image/png", "nosniff")
+    assert "no-store" in answer["Cache-Control"]
+    assert (await page.get(f"/turns/{turn.pk}/pictures/{'0' * 64}/")).status_code == 404
+    told = await sync_to_async(journey.journey)(turn)
+    assert (told.label, told.detail) == ("holds a picture", journey.unlearned(Reason.PICTURE))
+
+
+async def test_no_other_person_sees_it(send, async_client, ben, session):
+    await send(file())
+    turn = await session.turns.aget()
+    address = f"/turns/{turn.pk}/pictures/{turn.messages[0]['pictures'][0]['digest']}/"
+    await sync_to_async(async_client.force_login)(ben)
+    assert (await async_client.get(address)).status_code == 404
+    await sync_to_async(async_client.logout)()
+    assert (await async_client.get(address)).status_code == 302
+
+
+async def test_other_words_and_another_try_keep_the_picture(send, page, session, sglang):
+    await send(file())
+    turn = await session.turns.aget()
+    await page.post(f"/turns/{turn.pk}/edit/", {"text": "And its colour?"})
+    await until(over, "the reply")
+    await page.post(f"/turns/{turn.pk}/again/")
+    await until(over, "the reply")
+    assert [call["image_data"] for call in sglang.calls] == [[data_url(png())]] * 3
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        (file(content=png()[:-5]), "cat.png: This picture is damaged or cut short: save it once more"),
+        (file(content=png(said=(9000, 9000))), "cat.png: This picture has 9000 × 9000 pixels"),
+        (file("cat.jpg", SVG, "image/jpeg"), "cat.jpg: This is no picture that can be read here"),
+        (file("cat.bmp", b"BM123", "image/bmp"), "cat.bmp: This is no picture that can be read here"),
+    ],
+    ids=["cut", "bomb", "svg", "bmp"],
+)
+async def test_a_bad_picture_is_refused_in_words(send, kept, sent, sentence):
+    answer = await send(sent)
+    assert (answer.status_code, sentence in answer.content.decode()) == (422, True)
+    assert (await Turn.objects.acount(), kept()) == (0, [])
+
+
+async def test_the_button_says_what_it_takes_and_why_not_more(page, session, sglang, settings, tiny_model):
+    html = (await page.get(f"/chats/{session.pk}/")).content.decode()
+    assert 'aria-label="Add pictures or text files"' in html
+    settings.MODEL = str(tiny_model)
+    html = (await page.get(f"/chats/{session.pk}/")).content.decode()
+    assert 'aria-label="Add text files" aria-description="This model reads text only: say in words what is' in html
