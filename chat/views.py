@@ -25,7 +25,7 @@ from chat.listing import pages
 from chat.models import Consent, Session, Turn
 from chat.pictures import sight
 from chat.pictures.picture import Picture
-from chat.replying import continuing, live_replies, replies
+from chat.replying import continuing, replies
 from chat.requests import Ask, Message, PageSession
 from chat.tools import calls, offering, rounds
 from chat.turns import ContextTooLong
