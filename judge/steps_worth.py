@@ -17,6 +17,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from chat.models import Turn
 from core.statistics import wilson
@@ -105,7 +106,36 @@ class Worth:
     """Steps on which they called."""
     worth: float
     """0 to 1: a vote is multiplied by it."""
-    sentence: str
+    is_off: bool = False
+    """JUDGE_TEACHES=0: no votes teach here, whatever they are worth."""
+
+    @property
+    def sentence(self) -> str:
+        """What votes count, and why, in the reader's language."""
+        if self.is_off:
+            return gettext("JUDGE_TEACHES=0: votes count nothing, and the outcome teaches.")
+        if self.n < LEAST or self.accuracy is None:
+            said = gettext(
+                "Votes count nothing in %(world)s: checked on %(calls)s of the %(least)s steps that it takes."
+            )
+            return said % {"world": self.world, "calls": self.n, "least": LEAST}
+        found = {"world": self.world, "calls": self.n, "floor": FLOOR, "worth": f"{self.worth:.2f}"}
+        found |= {"accuracy": f"{self.accuracy:.2f}", "low": f"{self.low:.2f}"}
+        if not self.worth:
+            return (
+                gettext(
+                    "On %(calls)s steps of %(world)s their balanced accuracy is %(accuracy)s, at least %(low)s, "
+                    "below the floor of %(floor)s: votes count nothing."
+                )
+                % found
+            )
+        return (
+            gettext(
+                "On %(calls)s steps of %(world)s their balanced accuracy is %(accuracy)s, at least %(low)s: "
+                "a vote counts %(worth)s."
+            )
+            % found
+        )
 
 
 def of(world: str, who: Panel | None = None) -> Worth:
@@ -128,17 +158,9 @@ _kept: dict[tuple[str, str], tuple[float, Worth]] = {}
 
 
 def _word(world: str, name: str, checks: Checks) -> Worth:
-    worth, accuracy, low = weigh(checks), checks.accuracy, checks.low
-    found = f"On {checks.calls} steps of {world} their balanced accuracy is {accuracy or 0:.2f}, at least {low:.2f}"
-    if settings.JUDGE_TEACHES is not None and not settings.JUDGE_TEACHES:
-        worth, sentence = 0.0, "JUDGE_TEACHES=0: votes count nothing, and the outcome teaches."
-    elif checks.calls < LEAST or accuracy is None:
-        sentence = f"Votes count nothing in {world}: checked on {checks.calls} of the {LEAST} steps that it takes."
-    elif not worth:
-        sentence = f"{found}, below the floor of {FLOOR}: votes count nothing."
-    else:
-        sentence = f"{found}: a vote counts {worth:.2f}."
-    return Worth(world, name, accuracy, low, checks.calls, worth, sentence)
+    is_off = settings.JUDGE_TEACHES is not None and not settings.JUDGE_TEACHES
+    worth = 0.0 if is_off else weigh(checks)
+    return Worth(world, name, checks.accuracy, checks.low, checks.calls, worth, is_off)
 
 
 def check(world: str, who: Panel) -> Checks:

@@ -82,7 +82,7 @@ def test_what_is_compiled_is_what_is_written(tmp_path):
     assert stale(tmp_path) == [folder / "django.po"]
 
 
-@pytest.mark.parametrize(("code", "word"), [("de", "Abmelden"), ("es", "Cerrar sesión"), ("zh-hans", "退出登录")])
+@pytest.mark.parametrize(("code", "word"), [("de", "Abmelden"), ("es", "Cerrar sesión"), ("zh-hans", "退出")])
 def test_a_page_speaks_the_language_that_is_active(code, word):
     with translation.override(code):
         assert str(translation.gettext("Sign out")) == word

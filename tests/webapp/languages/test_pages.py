@@ -59,10 +59,11 @@ CODES = {
     "console:client": re.compile("openclaw"),
     "console:engines": re.compile("base|tiny|Engine"),
     "console:ledger": re.compile("removed"),  # a sample's state, as in files
+    "chat-files:import": re.compile("Open WebUI"),
     "console:compare": re.compile(r"talkback@\d+ or talkback@\d+"),
     "console:runs": re.compile("embedded"),
     "worlds:": re.compile(
-        "add|answer|price|prices known|Error: that is not on the list|Say the sum|Votes count nothing.*"
+        "add|answer|price|prices known|Error|Say the sum|Error: that is not on the list|that is not on the list"
     ),
     "chat:": re.compile("served|trained|unused"),  # stages, in what a console's people see of a chip
 }
