@@ -125,7 +125,9 @@ def take_out(messages: Sequence[Message]) -> tuple[list[Message], dict[str, Pict
             message = {**message, "pictures": named}
         taken.append(message)
     if (given := len(in_messages(taken))) > MOST:
-        said = _("A conversation takes at most %(most)d pictures; these are %(given)d. Leave out older ones.")
+        said = _(
+            "A conversation takes at most %(most)d pictures; these are %(given)d. Leave out older ones, or begin anew."
+        )
         raise PictureRefused(said % {"most": MOST, "given": given})
     return taken, sent
 

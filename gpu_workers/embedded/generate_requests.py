@@ -66,6 +66,8 @@ def read_body(body: Any, limits: Limits, encode: Callable[[str], Sequence[int]],
     text, input_ids = body.get("text"), body.get("input_ids")
     if input_ids is None and text is None:
         raise ValueError("Either text, input_ids or input_embeds should be provided.")
+    if body.get("image_data"):
+        raise ValueError("image_data is not served here: this engine reads text only.")
     prompts, is_list = _prompts(text, input_ids, encode)
     count = len(prompts)
     if count == 0:

@@ -117,7 +117,7 @@ async def test_a_bad_picture_is_refused_by_its_place_and_nothing_is_kept(ask, sg
 async def test_twenty_pictures_are_too_many(ask, sglang):
     answer = await ask(*[shown(data_url(png(shade=n))) for n in range(20)])
     assert answer.json()["error"]["message"] == (
-        "A conversation takes at most 16 pictures; these are 20. Leave out older ones."
+        "A conversation takes at most 16 pictures; these are 20. Leave out older ones, or begin anew."
     )
 
 

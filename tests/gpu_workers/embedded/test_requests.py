@@ -22,6 +22,7 @@ LIMITS = Limits(vocabulary=10, context_length=1000, max_tokens=1000)
         ({"token_ids_logprob": [1.5], "return_logprob": True}, "token_ids_logprob"),
         ({"sampling_params": {"json_schema": {"type": "object"}, "max_new_tokens": 4}}, "json_schema must be"),
         ({"sampling_params": {"json_schema": "{}", "regex": "a", "max_new_tokens": 4}}, "Only one of"),
+        ({"image_data": ["data:image/png;base64,AA=="]}, "image_data is not served"),
         ({"sampling_params": {"ebnf": "a", "max_new_tokens": 4}}, "ebnf is not served"),
         ({"sampling_params": {"stop": [1], "max_new_tokens": 4}}, "stop must be"),
         ({"sampling_params": {"stop": 1, "max_new_tokens": 4}}, "stop must be"),
