@@ -31,6 +31,7 @@ from chat.tools import calls, offering, rounds
 from chat.turns import ContextTooLong
 from core import stores
 from core.errors import TalkbackError
+from core.htmx import is_htmx
 from gpu_workers import engines
 
 STARTERS = (
@@ -99,7 +100,7 @@ async def ask_and_show(
             raise
         form.add_error(None, str(failure))
         return await sync_to_async(show_refusal)(request, session, form, failure.status)
-    if session is None or not request.htmx:  # type: ignore[attr-defined]
+    if session is None or not is_htmx(request):
         return go_to(request, session_url(turn.session))
     return await sync_to_async(show_sent)(request, turn)
 
@@ -164,7 +165,7 @@ async def stop(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     async for turn in Turn.objects.filter(session=session, status=Turn.Status.ANSWERING):
         await replies.stop(turn, engines.policy())
     await rounds.stop(session)
-    return HttpResponse(status=204) if request.htmx else redirect(session_url(session))  # type: ignore[attr-defined]
+    return HttpResponse(status=204) if is_htmx(request) else redirect(session_url(session))
 
 
 def open_message(
@@ -320,7 +321,7 @@ def show_sent(request: HttpRequest, turn: Turn) -> HttpResponse:
 def show_refusal(request: HttpRequest, session: Session | None, form: Form, status: int = 422) -> HttpResponse:
     """What is wrong with the message, which stays in its box."""
     sentence = " ".join(str(error) for errors in form.errors.values() for error in errors)
-    if request.htmx:  # type: ignore[attr-defined]
+    if is_htmx(request):
         return show_complaint(request, sentence, status)
     return show_page(request, session, form=form, status=status)
 
@@ -331,7 +332,7 @@ def show_complaint(request: HttpRequest, sentence: str, status: int) -> HttpResp
 
 def go_to(request: HttpRequest, url: str, *, again: bool = False) -> HttpResponse:
     """Show `url` next: in whole, or, where the page is there already and its socket shows the rest, not at all."""
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         return redirect(url)
     return HttpResponse(status=204) if again else HttpResponse(headers={"HX-Redirect": url})
 

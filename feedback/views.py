@@ -20,6 +20,7 @@ from chat.models import Turn
 from chat.rendering import markdown
 from chat.turns import TurnUnfinished
 from checkpoints.models import Checkpoint
+from core.htmx import is_htmx
 from feedback import signals
 from feedback.forms import LONGEST, FeedbackForm, MarkForm, unfold
 from feedback.models import Feedback, MarksInvalid
@@ -51,7 +52,7 @@ def give(request: HttpRequest, turn_id: UUID) -> HttpResponse:
     # What was taken back may have been learned: the person who did so reads at once where it is.
     taken_back = form.is_valid() and is_taken_back(request, **form.cleaned_data)
     tainted = signals.checkpoints_tainted_by(turn.pk) if taken_back else []
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         if tainted:
             messages.warning(request, gettext("Taken back.") + " " + describe_weights(tainted), extra_tags="warn")
         return redirect(f"{reverse('chat:session', args=[turn.session_id])}{after_thumb(turn, form)}")
@@ -71,7 +72,7 @@ def mark(request: HttpRequest, turn_id: UUID) -> HttpResponse:
             set_mark(turn, cast(User, request.user), **form.cleaned_data)
         except (TurnUnfinished, MarksInvalid) as refused:
             trouble = str(refused)
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         return redirect("chat:session", turn.session_id)
     sign = form.cleaned_data.get("value")
     tainted = signals.checkpoints_tainted_by(turn.pk) if sign == 0 and not trouble else []

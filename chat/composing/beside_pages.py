@@ -17,6 +17,7 @@ from chat.composing import beside
 from chat.models import Turn
 from chat.tools import rounds
 from core import stores
+from core.htmx import is_htmx
 from gpu_workers import engines
 
 OFFERED = 20
@@ -36,7 +37,7 @@ def choose(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     turn = found(request, pk)
     context = {"turn": turn, "checkpoints": beside.offered_beside(turn, request.user, OFFERED)}
     context["others"] = len(beside.tries_at(turn)) - 1
-    is_panel = bool(request.htmx)  # type: ignore[attr-defined]
+    is_panel = is_htmx(request)
     return render(request, "chat/composing/_compare.html" if is_panel else "chat/composing/compare.html", context)
 
 
@@ -90,6 +91,6 @@ def show(request: HttpRequest, turn: Turn, *, trouble: str = "", status: int = 2
         "checkpoints": beside.offered_beside(turn, request.user, OFFERED),
         "trouble": trouble,
     }
-    is_part = bool(request.htmx) and not trouble  # type: ignore[attr-defined]
+    is_part = is_htmx(request) and not trouble
     template = "chat/composing/_beside.html" if is_part else "chat/composing/beside.html"
     return render(request, template, context, status=status)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from chat import branches
 from chat.models import Turn
+from core.htmx import is_htmx
 
 
 @require_GET
@@ -23,6 +24,6 @@ def file(request: HttpRequest, pk: uuid.UUID, place: int) -> HttpResponse:
     files = [one for said in branches.asked_by(turn) for one in said["files"]]
     if place >= len(files):
         raise Http404
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         return HttpResponse(files[place].text, content_type="text/plain; charset=utf-8")
     return render(request, "chat/composing/_file.html", {"file": files[place]})

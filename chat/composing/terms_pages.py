@@ -22,6 +22,7 @@ from chat.models import Session
 from chat.rendering.renderer import Renderer
 from chat.tools import offering
 from checkpoints.models import Checkpoint
+from core.htmx import is_htmx
 
 LONGEST = 4000
 """Characters of instructions: they take their place in the window with every reply."""
@@ -119,7 +120,7 @@ def default_terms(request: HttpRequest) -> HttpResponse:
 
 
 def show(request: HttpRequest, form: TermsForm, context: dict[str, Any]) -> HttpResponse:
-    is_panel = bool(request.htmx)  # type: ignore[attr-defined]
+    is_panel = is_htmx(request)
     template = "chat/composing/_terms.html" if is_panel else "chat/composing/terms.html"
     context |= {"form": form, "usual": terms.USUAL, "tools": offering.by_server(context["standing"], form.data)}
     return render(request, template, context, status=422 if form.errors else 200)

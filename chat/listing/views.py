@@ -26,6 +26,7 @@ from chat.listing.forms import FolderForm
 from chat.listing.pages import Scope
 from chat.models import Session
 from chat.search import keeping
+from core.htmx import is_htmx
 
 
 @require_GET
@@ -180,7 +181,3 @@ def open_chat(request: HttpRequest) -> Session | None:
     except Resolver404:
         return None
     return Session(pk=found.kwargs["pk"]) if found.view_name == "chat:session" else None
-
-
-def is_htmx(request: HttpRequest) -> bool:
-    return bool(request.htmx)  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from chat.models import Turn
 from chat.replying import live_replies
 from chat.tools import rounds
 from chat.tools.calls import ToolCall
+from core.htmx import is_htmx
 from gpu_workers import engines
 
 WORDS = ("once", "always", "refuse")
@@ -31,6 +32,6 @@ async def decide(request: HttpRequest, pk: int) -> HttpResponse:
     await live_replies.publish_calls(call.turn)
     if goes_on:
         rounds.start(rounds.resume(call.turn, engines.policy()))
-    if request.htmx:  # type: ignore[attr-defined]
+    if is_htmx(request):
         return HttpResponse(status=204)
     return redirect("chat:session", call.turn.session_id)

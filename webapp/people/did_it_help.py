@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import SHARED, Checkpoint, Line
 from core import statistics
+from core.htmx import is_htmx
 from core.statistics import MOST_CHOICES, Tally
 from evaluation import blind, helped
 from evaluation.blind import PairGone
@@ -91,7 +92,7 @@ def undo(request: HttpRequest) -> HttpResponse:
 
 def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpResponse:
     """The question once more, in its place or on the whole page."""
-    if request.htmx:  # type: ignore[attr-defined]
+    if is_htmx(request):
         return marked(render(request, "evaluation/_blind_pair.html", asked(request, pk) | {"said": said}))
     if said:
         messages.error(request, said, extra_tags="warn")

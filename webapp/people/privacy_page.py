@@ -34,6 +34,7 @@ from checkpoints import notices
 from checkpoints.models import SHARED, Checkpoint, Line, Member, Notice
 from core.counting import count_rows
 from core.errors import TalkbackError
+from core.htmx import is_htmx
 from core.textfiles import escape_separators
 from evaluation.models import BlindChoice, Shadow
 from feedback.models import Feedback
@@ -323,7 +324,7 @@ def turn(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         said, status = consent.set_turn(found, learns).sentences, 200
     except TalkbackError as refusal:
         said, status = str(refusal), refusal.status
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         if said:
             tell(request, said)
         return redirect("chat:session", pk=found.session_id)
@@ -377,7 +378,7 @@ def try_it(request: HttpRequest) -> HttpResponse:
     text = request.POST.get("text", "")[:LONGEST].replace("\r\n", "\n")
     before, removed = redaction.tried(text)
     tried = {"text": text, "before": before, "removed": removed, "number": redaction.number(removed)}
-    if request.htmx:  # type: ignore[attr-defined]
+    if is_htmx(request):
         return render(request, "privacy/_redaction_tried.html", {"tried": tried})
     return page(request, tried=tried)
 

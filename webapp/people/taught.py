@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST
 from chat.models import Turn
 from chat.turns import TurnUnfinished
 from core.errors import TalkbackError
+from core.htmx import is_htmx
 from feedback.forms import LONGEST
 from feedback.models import Feedback
 from feedback.views import describe_weights
@@ -135,7 +136,7 @@ def put(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         word(turn, person(request), text)
     except (NotAWish, TurnUnfinished) as refused:
         trouble = str(refused)
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         if trouble:
             messages.error(request, trouble, extra_tags="warn")
         return redirect("chat:session", turn.session_id)
@@ -158,7 +159,7 @@ def undo(request: HttpRequest, turn_id: UUID) -> HttpResponse:
         trouble = " ".join(standing_hints.forgo(chosen, by=by)[1])
     tainted = taints.tainted_by(turn.pk)
     kept = describe_weights(tainted) if tainted else ""
-    if not request.htmx:  # type: ignore[attr-defined]
+    if not is_htmx(request):
         if trouble or kept:
             messages.warning(request, trouble or _("Taken back. %(kept)s") % {"kept": kept}, extra_tags="warn")
         return redirect("chat:session", turn.session_id)
