@@ -6,6 +6,7 @@ from django import template
 from django.utils.translation import gettext, gettext_noop
 
 from chat.models import Turn
+from feedback import reasons
 from judge.hints import decisions
 from judge.models import Hint, Overruling
 from webapp.console.review.desk import signed
@@ -40,6 +41,12 @@ def hint_tone(status: str) -> str:
 def translated(words: str | None) -> str:
     """A word that a row keeps in English, in the reader's language; as it is where no translation knows it."""
     return gettext(words) if words else ""
+
+
+@register.filter
+def reason_shown(tag: str) -> str:
+    """Why a reply was good or bad: a known word in the reader's language, a person's own as it is."""
+    return reasons.Tag(tag).shown
 
 
 @register.filter
