@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django import template
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext, gettext_noop, pgettext
 
 from chat.models import Turn
 from feedback import reasons
@@ -41,6 +41,12 @@ def hint_tone(status: str) -> str:
 def translated(words: str | None) -> str:
     """A word that a row keeps in English, in the reader's language; as it is where no translation knows it."""
     return gettext(words) if words else ""
+
+
+@register.filter
+def hint_status(status: str) -> str:
+    """How it stands with a hint, which languages say by its gender; webapp.console.audit marks these words."""
+    return pgettext("hint", status)
 
 
 @register.filter

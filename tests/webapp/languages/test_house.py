@@ -15,13 +15,13 @@ from django.utils import timezone, translation
 from accounts.models import Deed
 from checkpoints.models import Decision, Notice
 from feedback.models import Feedback
-from judge.models import Ruling
+from judge.models import Hint, Ruling
 from tests.webapp.conftest import text_of
 from tests.webapp.languages.conftest import CONTEXT
 from webapp import health
 from webapp.console import deed_words, fragments
 from webapp.console.decisions import DECISIONS, EXPORTS
-from webapp.templatetags.review import reason_shown
+from webapp.templatetags.review import hint_status, reason_shown
 
 GERMAN = {"HTTP_ACCEPT_LANGUAGE": "de"}
 SOURCES = Path(__file__).parents[3]
@@ -134,3 +134,10 @@ def test_a_known_reason_is_said_in_the_readers_language_and_ones_own_as_it_is(ge
     with translation.override("de"):
         assert (reason_shown("too long"), reason_shown("my own word")) == ("zu lang", "my own word")
         assert Feedback.Kind("thumb").label == "Daumen"
+
+
+def test_what_stands_with_a_hint_has_the_gender_of_hints_in_spanish():
+    # a pista is feminine, and a checkpoint, which is rejected too, is not
+    with translation.override("es"):
+        assert (hint_status("rejected"), translation.gettext("rejected")) == ("rechazada", "rechazado")
+        assert [hint_status(one) for one in Hint.Status.values if hint_status(one) == one] == []
