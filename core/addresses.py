@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 
-UNKNOWN = "an unknown address"
+from django.utils.translation import gettext_noop
+
+UNKNOWN = gettext_noop("an unknown address")
 
 
 def readable(address: str) -> str:

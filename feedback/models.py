@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models, transaction
 from django.utils import timezone
+from django.utils.translation import pgettext_lazy
 
 from chat import turns
 from chat.models import Turn
@@ -148,11 +149,13 @@ class Feedback(models.Model):
     """One thing said of one turn. Changing it replaces the row; the old one is kept, withdrawn."""
 
     class Kind(models.TextChoices):
-        THUMB = "thumb"  # value 1 or -1
-        REWRITE = "rewrite"  # "it should have said …"
-        GUIDANCE = "guidance"  # "next time, do …": a wish, as the person or judge.hints.wish_words words it
-        VERDICT = "verdict"  # a test's: value 1 passed, -1 failed; its text is the test's output
-        MARKS = "marks"  # words of the reply that were good or bad
+        THUMB = "thumb", pgettext_lazy("feedback", "Thumb")  # value 1 or -1
+        REWRITE = "rewrite", pgettext_lazy("feedback", "Rewrite")  # "it should have said …"
+        # "next time, do …": a wish, as the person or judge.hints.wish_words words it
+        GUIDANCE = "guidance", pgettext_lazy("feedback", "Guidance")
+        # a test's: value 1 passed, -1 failed; its text is the test's output
+        VERDICT = "verdict", pgettext_lazy("feedback", "Verdict")
+        MARKS = "marks", pgettext_lazy("feedback", "Marks")  # words of the reply that were good or bad
 
     turn = models.ForeignKey(Turn, models.CASCADE, related_name="feedback")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="feedback")

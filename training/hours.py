@@ -215,7 +215,7 @@ def clock(moment: datetime, now: datetime) -> str:
     local = moment.astimezone(now.tzinfo)
     if local - now < timedelta(days=1):
         return f"{local:%H:%M}"
-    return _("%(time)s on %(day)s") % {"time": f"{local:%H:%M}", "day": dateformat.format(local, "l j F")}
+    return _("%(time)s on %(day)s") % {"time": f"{local:%H:%M}", "day": dateformat.format(local, _("l j F"))}
 
 
 def minutes_of_day(spans: Iterable[tuple[datetime, datetime]], now: datetime) -> float:

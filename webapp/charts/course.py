@@ -85,8 +85,8 @@ def course(
         "First replies from %(first)s to %(last)s: %(content)s of %(scored)s were received well. Of the last "
         "%(number)s it was %(share)s, 95 %% interval %(low)s to %(high)s."
     ) % {
-        "first": dateformat.format(first, "j F Y"),
-        "last": dateformat.format(last, "j F Y"),
+        "first": dateformat.format(first, _("j F Y")),
+        "last": dateformat.format(last, _("j F Y")),
         "content": content,
         "scored": len(scored),
         "number": now.number,
@@ -113,7 +113,7 @@ def _marks(moves: Sequence[tuple[float, datetime, int]], name: str) -> list[Mark
     for x, at, number in moves:
         shown = f"@{number}" if x >= free else ""
         free = x + APART if shown else free
-        words = {"checkpoint": f"{name}@{number}", "when": dateformat.format(at, "j F Y, H:i")}
+        words = {"checkpoint": f"{name}@{number}", "when": dateformat.format(at, _("j F Y, H:i"))}
         found.append(Mark(x, shown, _("%(checkpoint)s went live on %(when)s") % words))
     return found
 
@@ -130,5 +130,5 @@ def _spot(row: First, x: float, name: str) -> Spot:
     else:
         said = _("%(when)s, %(checkpoint)s: a change was asked for, read out of what followed")
     y = FRAME.top - BESIDE if row.score == 1 else FRAME.foot + BESIDE
-    words = {"when": dateformat.format(row.at, "j F Y, H:i"), "checkpoint": f"{name}@{row.checkpoint}"}
+    words = {"when": dateformat.format(row.at, _("j F Y, H:i")), "checkpoint": f"{name}@{row.checkpoint}"}
     return Spot(x, y, row.is_said, said % words)

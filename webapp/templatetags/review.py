@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django import template
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import gettext, gettext_noop, pgettext
 
 from chat.models import Turn
+from feedback import reasons
 from judge.hints import decisions
 from judge.models import Hint, Overruling
 from webapp.console.review.desk import signed
@@ -40,6 +41,18 @@ def hint_tone(status: str) -> str:
 def translated(words: str | None) -> str:
     """A word that a row keeps in English, in the reader's language; as it is where no translation knows it."""
     return gettext(words) if words else ""
+
+
+@register.filter
+def hint_status(status: str) -> str:
+    """How it stands with a hint, which languages say by its gender; webapp.console.audit marks these words."""
+    return pgettext("hint", status)
+
+
+@register.filter
+def reason_shown(tag: str) -> str:
+    """Why a reply was good or bad: a known word in the reader's language, a person's own as it is."""
+    return reasons.Tag(tag).shown
 
 
 @register.filter

@@ -8,17 +8,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.template import Context, Template
 from django.urls import reverse
 from django.utils import timezone, translation
 
 from accounts.models import Deed
 from checkpoints.models import Decision, Notice
-from judge.models import Ruling
+from feedback.models import Feedback
+from judge.models import Hint, Ruling
 from tests.webapp.conftest import text_of
 from tests.webapp.languages.conftest import CONTEXT
 from webapp import health
 from webapp.console import deed_words, fragments
 from webapp.console.decisions import DECISIONS, EXPORTS
+from webapp.templatetags.review import hint_status, reason_shown
 
 GERMAN = {"HTTP_ACCEPT_LANGUAGE": "de"}
 SOURCES = Path(__file__).parents[3]
@@ -105,3 +108,36 @@ def test_a_date_with_words_is_written_as_its_language_writes_it(console, german)
     german({"j M H:i": "d.m. H:i"})
     assert "09.03. 08:05, " in text_of(console.get(reverse("console:notices"), **GERMAN))
     assert "of 9 Mar 08:05, read by" in text_of(console.get(reverse("console:notices")))
+
+
+NAMED_PARTS = re.compile(r"""date:(["'])(?!Y-m-d)[^"']*[DlMFNbE][^"']*\1|dateformat\.format\([\w.]+, ["']""")
+"""A date's form with names of days or months in it, by itself: "29 十一月 2026" is no Chinese."""
+
+
+def test_dates_with_names_of_months_have_a_form_of_each_language():
+    files = [path for folder in ("templates", "webapp", "training") for path in (SOURCES / folder).rglob("*.*")
+             if path.suffix in {".html", ".py"}]  # fmt: skip
+    bare = [f"{path.name}: {found[0]}" for path in files for found in NAMED_PARTS.finditer(path.read_text("utf-8"))]
+    assert bare == []
+    assert NAMED_PARTS.search('{{ at|date:"j M Y" }}')  # what it finds
+
+
+@pytest.mark.parametrize(("language", "said"), [("de", "4. März, 14:00"), ("zh-hans", "3月4日 14:00")])
+def test_the_day_until_which_new_weights_are_guarded_is_said_as_each_language_says_it(language, said):
+    at = datetime(2026, 3, 4, 14, tzinfo=UTC)
+    with translation.override(language):
+        assert Template('{% load i18n %}{{ at|date:_("j F, H:i") }}').render(Context({"at": at})) == said
+
+
+def test_a_known_reason_is_said_in_the_readers_language_and_ones_own_as_it_is(german):
+    german({f"a reply{CONTEXT}too long": "zu lang", f"feedback{CONTEXT}Thumb": "Daumen"})
+    with translation.override("de"):
+        assert (reason_shown("too long"), reason_shown("my own word")) == ("zu lang", "my own word")
+        assert Feedback.Kind("thumb").label == "Daumen"
+
+
+def test_what_stands_with_a_hint_has_the_gender_of_hints_in_spanish():
+    # a pista is feminine, and a checkpoint, which is rejected too, is not
+    with translation.override("es"):
+        assert (hint_status("rejected"), translation.gettext("rejected")) == ("rechazada", "rechazado")
+        assert [hint_status(one) for one in Hint.Status.values if hint_status(one) == one] == []

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, gettext_noop
+from django.utils.translation import gettext_lazy, gettext_noop, pgettext
 from django.views.decorators.http import require_POST
 from rapidfuzz import fuzz
 
@@ -36,7 +36,7 @@ LOOKED_THROUGH = 200
 TARGETS = 8
 """Hints to merge into that are offered at once; others are found by searching."""
 
-ALL = gettext_noop("all")
+ALL = "all"
 
 REASONS = (
     gettext_noop("not asked for"),
@@ -161,9 +161,11 @@ class Hints(Queue[Hint]):
                 by_person[name] += count
         sources = [(one, f"{_(one)} ({by_source[one]})") for one in Hint.Source.values if by_source[one]]
         people = [(name, f"{name} ({count})") for name, count in sorted(by_person.items())]
-        tabs = [self.tabbed(status, _(status), by_status.get(status, 0)) for status in Hint.Status.values]
+        tabs = [
+            self.tabbed(status, pgettext("hint", status), by_status.get(status, 0)) for status in Hint.Status.values
+        ]
         return {
-            "tabs": [*tabs, self.tabbed(ALL, _(ALL), narrow.count())],
+            "tabs": [*tabs, self.tabbed(ALL, pgettext("hints", "all"), narrow.count())],
             "selects": [
                 self.select("source", _("From which source"), _("from any source"), sources),
                 self.select("person", _("Of whom"), _("of any person"), people),
