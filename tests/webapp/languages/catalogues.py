@@ -33,6 +33,8 @@ KEYWORDS = DEFAULT_KEYWORDS | {
     "npgettext_lazy": ((1, "c"), 2, 3),
 }
 UNREAD = re.compile(r"^(tests|lab|benchmarks|installation|docs|docker|clients|\.ci)/|/migrations/|^static/vendor/")
+DATES = re.compile(r'"(POT-Creation|PO-Revision)-Date: ')
+"""Lines of a header that change with each update, and with nothing else."""
 PLACE = re.compile(r"%\((\w+)\)[sdr]")
 TAG = re.compile(r"</?([a-z0-9]+)\b")
 ATTRIBUTE = re.compile(r"\b(?:href|class|id)=\"([^\"]*)\"")
@@ -144,8 +146,10 @@ def update(code: str, domain: str, template: Catalog) -> None:
         catalog.add(message.id, known.string if known else None, locations, context=message.context)
     catalog.header_comment = f"# Talkback in {catalog.locale.get_display_name('en')}."
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        write_po(file, catalog, width=0, sort_output=True, include_lineno=False, omit_header=False)
+    written = io.BytesIO()
+    write_po(written, catalog, width=0, sort_output=True, include_lineno=False)
+    lines = written.getvalue().decode().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not DATES.match(line)), "utf-8")
 
 
 def main(arguments: Iterable[str]) -> int:
