@@ -132,13 +132,18 @@ class _Checked(httpx2.AsyncHTTPTransport):
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends an answer that is no stream of events where it is longer than a message may be."""
+    """Ends an answer that is no stream of events where it is longer than a message may be. None is taken packed: few
+    bytes may unpack to very many."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["Accept-Encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.ReadError("an answer that is packed, which was not asked for")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Counted(response.stream)
         return response
