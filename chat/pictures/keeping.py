@@ -45,7 +45,7 @@ def kept(pictures: Mapping[str, Picture]) -> Iterator[Callable[[UUID], None]]:
     try:
         yield keep
     except BaseException:
-        for session in sessions:
+        for session in sessions if pictures else ():
             drop_unheld(session, pictures)
         raise
 
@@ -120,7 +120,9 @@ def sweep() -> int:
     went."""
     before, gone = time() - SETTLED_S, 0
     for place in home().glob("*"):
-        if place.stat().st_mtime < before and not Session.objects.filter(pk=place.name).exists():
-            shutil.rmtree(place, ignore_errors=True)
-            gone += 1
+        with suppress(FileNotFoundError, ValueError):  # deleted meanwhile, or an operator's own file
+            session = UUID(hex=place.name)
+            if place.stat().st_mtime < before and not Session.objects.filter(pk=session).exists():
+                shutil.rmtree(place, ignore_errors=True)
+                gone += 1
     return gone
