@@ -16,6 +16,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat import asking, branches, sessions
 from chat.composing import terms
@@ -91,7 +92,7 @@ async def follow(turn: Turn) -> Turn | None:
         await sync_to_async(note_failure)(turn, str(failure))
     except Exception:
         log.exception("the tools of turn %s broke", turn.pk)
-        await sync_to_async(note_failure)(turn, "Something went wrong while tools were run.")
+        await sync_to_async(note_failure)(turn, gettext_noop("Something went wrong while tools were run."))
     finally:
         await sync_to_async(close_old_connections)()
     await live_replies.publish_calls(turn)

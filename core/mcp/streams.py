@@ -126,8 +126,15 @@ class _Checked(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if self._check is not None:
             target = await anyio.to_thread.run_sync(self._check, str(request.url))
-            request.url = httpx2.URL(target.url)  # its Host header names the host as before
-            request.extensions = {**request.extensions, "sni_hostname": target.host}
+            # A request of its own: by the URL of the first one it is told whether a redirect stays at this server. Its
+            # Host header names the host as before.
+            request = httpx2.Request(
+                request.method,
+                httpx2.URL(target.url),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": target.host},
+            )
         return await super().handle_async_request(request)
 
 

@@ -19,6 +19,7 @@ from chat.pictures.picture import MOST_BYTES
 from evaluation.datasets.cleaning import NotARow, words_alone
 from feedback import chat_files
 from judge.samples.sample_rows import Reason
+from judge.votes import evidence
 from tests.chat.conftest import until
 from tests.chat.pictures.samples import SVG, data_url, png
 from webapp import journey
@@ -134,6 +135,8 @@ async def test_what_was_said_of_a_reply_to_a_picture_is_no_row_of_words(send, se
     turn = await session.turns.aget()
     with pytest.raises(NotARow, match="it holds tool calls or pictures"):
         words_alone(turn.messages)
+    # A judge, who is shown no picture, reads that there is one.
+    assert (await sync_to_async(evidence.of)(turn)).request == (("user", "What is it?\n(picture)"),)
 
 
 async def test_a_cut_reply_to_a_picture_offers_no_rest(send, page, session, sglang):
@@ -161,3 +164,12 @@ def test_the_sweep_passes_over_what_is_no_conversations(sglang):
         (home / name).mkdir(parents=True)
         os.utime(home / name, (1, 1))
     assert (keeping.sweep(), [place.name for place in home.iterdir()]) == (1, ["notes"])
+
+
+async def test_a_chat_that_is_deleted_takes_its_pictures_at_once(send, session, sglang, monkeypatch, kept):
+    await send(file())
+    await send(text="And now?")
+    dropped: list[object] = []
+    monkeypatch.setattr(keeping, "drop_unheld", lambda *said: dropped.append(said))
+    await session.adelete()
+    assert (kept(), dropped) == ([], [])
