@@ -190,7 +190,7 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
             said = [message for message in said if message["role"] != "tool"]
         turn.said = said  # type: ignore[attr-defined]  # for the page
         turn.made = made.get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
-        turn.at_work = any(call.is_at_work for call in made.get(turn.pk, []))  # type: ignore[attr-defined]  # the same
+        turn.at_work = calls.is_at_work(turn.made)  # type: ignore[attr-defined]  # the same
         turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
         turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page
         turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # for the page

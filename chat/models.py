@@ -439,7 +439,7 @@ class Turn(Stateful):
     def may_continue(self) -> bool:
         """It was cut, and nothing came back to it: no message, no feedback, so that no sample stands either."""
         is_untouched = self.status == self.Status.SERVED and self.observed_at is None and not self.next_state
-        return self.is_cut and is_untouched and self.line == self.Line.MAIN
+        return self.is_cut and is_untouched and self.line == self.Line.MAIN and not self.pictures
 
     @property
     def is_continued(self) -> bool:

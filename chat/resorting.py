@@ -44,7 +44,7 @@ def to_main(turn: Turn) -> None:
     story = Story(turn.messages, turn.client)
     place = sessions.place_within(turn.session, story, by_name=False, apart_from=turn.pk)
     chain = stories.chain([*turn.messages, sessions.message_of(turn)], turn.client) if turn.is_whole else ""
-    Turn.objects.filter(pk=turn.pk).update(chain=chain, request_chain=story.chain, follows=place.follows)
+    Turn.objects.filter(pk=turn.pk).update(chain=chain, request_chain=story.request, follows=place.follows)
     if place.follows is not None and (said := story.said_after(place.length)):
         turns.observe(place.follows, said)
     later = turn.session.turns.filter(position__gt=turn.position, line=Turn.Line.MAIN, follows=None)

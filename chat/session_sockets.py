@@ -116,6 +116,7 @@ class ChatConsumer(PageSocket):
         if turn is None:
             return ""
         turn.made = calls.of_turns([turn.pk]).get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
+        turn.at_work = calls.is_at_work(turn.made)  # type: ignore[attr-defined]  # the same
         return render_to_string("chat/tools/_calls.html", {"turn": turn, "user": self.scope["user"], "pushed": True})
 
     def draw_chips(self, pks: Collection[Any] | None = None) -> str:

@@ -91,6 +91,13 @@ class Story:
         """What a request that continues these messages has as its history."""
         return self.digests[-1]
 
+    @property
+    def request(self) -> str:
+        """By what another try at this request is known: its chain, and the pictures that were sent with it. In a
+        history a client may have left those out; of the same words with another picture this is no other try."""
+        shown = [str(one["digest"]) for m in split(self.messages, self.client)[1] for one in m.get("pictures") or ()]
+        return hashlib.sha256(" ".join([self.chain, *shown]).encode()).hexdigest() if shown else self.chain
+
     @cached_property
     def histories(self) -> dict[str, int]:
         """The chains that the turn may have which this continues, and how many of `kept` each covers: up to the last

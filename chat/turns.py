@@ -159,7 +159,7 @@ def store(
             line=line,
             messages=prompt.messages,
             tools=prompt.tools,
-            request_chain=story.chain if line == Turn.Line.MAIN else "",
+            request_chain=story.request if line == Turn.Line.MAIN else "",
             prompt_ids=prompt.prompt_ids,
             pictures=len(in_messages(prompt.messages)),
             sampling=prompt.sampling,
@@ -220,9 +220,9 @@ def describe_event(place: Place, story: Story, newest: Sequence[Turn]) -> dict[s
     if place.session.named_by in SHARED:  # several conversations by one name, of which two may begin alike
         return {}
     other = place.instead_of
-    if other is not None and other.request_chain != story.chain:
+    if other is not None and other.request_chain != story.request:
         return of("edit", other)
-    twin = other or next((turn for turn in newest if story.chain and turn.request_chain == story.chain), None)
+    twin = other or next((turn for turn in newest if story.request and turn.request_chain == story.request), None)
     if twin is not None and twin.status != Turn.Status.ANSWERING:
         if not twin.is_whole:
             return of("retry", twin)

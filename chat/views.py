@@ -280,12 +280,10 @@ def show_page(
 ) -> HttpResponse:
     before = request.GET.get("before", "")
     end = int(before) if before.isdecimal() and len(before) < 10 else None
-    if session is None:
-        shown = branches.Shown([])
-    elif at:
-        shown, end = branches.conversation_at(session, at)
-    else:
-        shown = branches.conversation(session, end)
+    shown, end = shown_of(session, at, end)
+    # A worker that was killed tells of its calls no more.
+    if session is not None and any(turn.at_work for turn in shown.turns) and calls.close_lost(session):
+        shown, end = shown_of(session, at, end)
     context = {
         "session": session,
         "on_record": session is not None and session.learns and (session.key is None or session.key.learns),
@@ -302,6 +300,13 @@ def show_page(
         "blind": sight.why_blind() if session is None or branches.has_branches(session) else "",
     }
     return render(request, "chat/chat.html", context, status=status)
+
+
+def shown_of(session: Session | None, at: str, end: int | None) -> tuple[branches.Shown, int | None]:
+    """The part of a conversation that a page shows, and the position before which it ends."""
+    if session is None:
+        return branches.Shown([]), end
+    return branches.conversation_at(session, at) if at else (branches.conversation(session, end), end)
 
 
 def in_bin(request: HttpRequest) -> Session | None:

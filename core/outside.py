@@ -76,7 +76,10 @@ def is_outside(address: str) -> bool:
 
     >>> is_outside("93.184.215.14"), is_outside("169.254.169.254"), is_outside("::ffff:10.0.0.1")
     (True, False, False)
+    >>> is_outside("fec0::1"), is_outside("::127.0.0.1")  # a site's own; IPv4 within IPv6, as it once was
+    (False, False)
     """
     ip = ipaddress.ip_address(address)
     ip = getattr(ip, "ipv4_mapped", None) or ip
-    return ip.is_global and not ip.is_multicast and not any(ip in network for network in TRANSLATED)
+    is_odd = ip.is_multicast or ip.is_reserved or getattr(ip, "is_site_local", False)
+    return ip.is_global and not is_odd and not any(ip in network for network in TRANSLATED)

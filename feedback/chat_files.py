@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from chat import branches
+from chat import branches, stories
 from chat.imports import files, talkback
 from chat.models import Session, Turn
+from chat.pictures import keeping as kept_pictures
+from chat.pictures.picture import PictureRefused, in_messages
 from chat.search import keeping
 from chat.tools import calls
 from chat.tools.calls import ToolCall
@@ -51,9 +54,26 @@ def turn_as_json(turn: Turn, given: list[Feedback], made: list[ToolCall]) -> dic
             {name: getattr(one, name) for name in ("kind", "value", "text", "wish", "tags", "spans")} for one in given
         ],
     }
+    if pictures := shown_in(turn):
+        told["pictures"] = [picture_as_json(turn, one) for one in pictures]
     if made:
         told["calls"] = [{"name": one.name, "arguments": one.arguments, "result": one.answer} for one in made]
     return told
+
+
+def shown_in(turn: Turn) -> list[dict[str, Any]]:
+    """The pictures that its person sent with what this turn answers, as its row keeps them."""
+    return in_messages(stories.split(turn.messages, turn.client)[1]) if turn.pictures else []
+
+
+def picture_as_json(turn: Turn, picture: dict[str, Any]) -> dict[str, Any]:
+    """A picture with its bytes in base64; null where its file is gone."""
+    about = {name: picture[name] for name in ("type", "width", "height")}
+    try:
+        data = base64.b64encode(kept_pictures.read(turn.session_id, picture["digest"])).decode()
+    except PictureRefused:
+        data = None
+    return about | {"data": data}
 
 
 def as_markdown(session: Session) -> str:
@@ -69,6 +89,7 @@ def as_markdown(session: Session) -> str:
         words = keeping.words_said(turn.messages, turn.client)
         made = called.get(pk, [])
         parts += ["## " + _("You"), words] if words else []  # else it goes on from what tools said
+        parts += [f"> {one['type']}, {one['width']} × {one['height']}" for one in shown_in(turn)]
         parts += [f"## {model_of(turn)}", turn.text, *(lines_of(call) for call in made)]
         parts += [line_of(one) for one in told.get(pk, [])]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 
 from chat.pictures import sight
-from chat.pictures.picture import Picture, PictureRefused, read_picture
+from chat.pictures.picture import Picture, PictureRefused, check_bytes, read_picture
 
 MOST = 5
 """Files of one message."""
@@ -116,6 +116,7 @@ def read_seen(file: UploadedFile, name: str) -> Picture:
             _("%(name)s: this model cannot see pictures. Say in words what is on it.") % {"name": name}
         )
     try:
+        check_bytes(file.size or 0)  # before it is read into memory
         return read_picture(file.read())
     except PictureRefused as refusal:
         raise ValidationError(f"{name}: {refusal}") from refusal

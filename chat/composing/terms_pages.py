@@ -99,6 +99,8 @@ def chat_terms(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     form = TermsForm(request.POST if request.method == "POST" else None, user=request.user)
     if form.is_bound and form.is_valid():
         said = {name: form.cleaned_data[name] for name in ("instructions", "tools")} | {"sampling": form.sampling}
+        # A tool that is ticked no more is asked about again, should it be ticked once more.
+        said["granted"] = [one for one in session.granted if one.rpartition("/")[0] in said["tools"]]
         Session.objects.filter(pk=session.pk).update(**said, checkpoint=form.cleaned_data["checkpoint"])
         return redirect("chat:session", session.pk)
     context = {"session": session, "standing": session, "action": reverse("chat:terms", args=[session.pk])}

@@ -56,9 +56,9 @@ def read_png(data: bytes) -> Read:
         (checksum,) = struct.unpack_from(">I", data, at + 8 + length)
         if zlib.crc32(name + body) != checksum:
             raise Broken("a part of it is damaged")
+        if (name == b"IHDR") != (size is None):  # once, at its beginning: readers believe the last one
+            raise Broken("it does not say how large it is")
         if size is None:
-            if name != b"IHDR":
-                raise Broken("it does not say how large it is")
             size = struct.unpack_from(">II", body)
         has_pixels = has_pixels or name == b"IDAT"
         at += 12 + length

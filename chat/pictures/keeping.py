@@ -45,7 +45,7 @@ def kept(pictures: Mapping[str, Picture]) -> Iterator[Callable[[UUID], None]]:
     try:
         yield keep
     except BaseException:
-        for session in sessions:
+        for session in sessions if pictures else ():
             drop_unheld(session, pictures)
         raise
 
@@ -95,9 +95,10 @@ def forget_session(sender: type[Session], instance: Session, **kwargs: Any) -> N
     transaction.on_commit(partial(shutil.rmtree, folder(instance.pk), ignore_errors=True))
 
 
-def forget_turn(sender: type[Turn], instance: Turn, **kwargs: Any) -> None:
-    """A turn was deleted: those of its pictures go that no other turn of its conversation holds."""
-    if instance.pictures:
+def forget_turn(sender: type[Turn], instance: Turn, origin: Any = None, **kwargs: Any) -> None:
+    """A turn was deleted: those of its pictures go that no other turn of its conversation holds. Where it went with its
+    conversation, or its person, forget_session has them all go."""
+    if instance.pictures and Turn in (type(origin), getattr(origin, "model", None)):
         digests = {one["digest"] for one in in_messages(instance.messages)}
         transaction.on_commit(partial(drop_unheld, instance.session_id, digests))
 
@@ -120,7 +121,9 @@ def sweep() -> int:
     went."""
     before, gone = time() - SETTLED_S, 0
     for place in home().glob("*"):
-        if place.stat().st_mtime < before and not Session.objects.filter(pk=place.name).exists():
-            shutil.rmtree(place, ignore_errors=True)
-            gone += 1
+        with suppress(FileNotFoundError, ValueError):  # deleted meanwhile, or an operator's own file
+            session = UUID(hex=place.name)
+            if place.stat().st_mtime < before and not Session.objects.filter(pk=session).exists():
+                shutil.rmtree(place, ignore_errors=True)
+                gone += 1
     return gone

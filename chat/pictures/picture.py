@@ -56,8 +56,7 @@ class Picture:
 
 def read_picture(data: bytes) -> Picture:
     """Bytes as a picture, by what they are, whatever they are called. Raises PictureRefused."""
-    if len(data) > MOST_BYTES:
-        raise too_large(len(data))
+    check_bytes(len(data))
     try:
         read = formats.read(data)
     except formats.Broken as error:
@@ -75,15 +74,16 @@ def read_picture(data: bytes) -> Picture:
     return Picture(read.type, read.width, read.height, read.data)
 
 
-def too_large(held: float) -> PictureRefused:
-    said = _("This picture has %(held).1f MB; one may have at most %(most)d MB. Make it smaller.")
-    return PictureRefused(said % {"held": held / 1e6, "most": MOST_BYTES // 1_000_000})
+def check_bytes(held: float) -> None:
+    """Raises PictureRefused for a picture of so many bytes, where those are too many."""
+    if held > MOST_BYTES:
+        said = _("This picture has %(held).1f MB; one may have at most %(most)d MB. Make it smaller.")
+        raise PictureRefused(said % {"held": held / 1e6, "most": MOST_BYTES // 1_000_000})
 
 
 def read_base64(text: str) -> Picture:
     """Raises PictureRefused."""
-    if len(text) * 3 // 4 > MOST_BYTES + 4:
-        raise too_large(len(text) * 3 / 4)
+    check_bytes(len(text) * 3 // 4 - 2)  # the last two bytes may be filling
     try:
         return read_picture(base64.b64decode(text, validate=True))
     except binascii.Error as error:

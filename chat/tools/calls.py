@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db import models
+from django.db import models, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -71,10 +71,6 @@ class ToolCall(models.Model):
         return self.status in self.OPEN
 
     @property
-    def is_at_work(self) -> bool:
-        return self.status in self.AT_WORK
-
-    @property
     def is_of_server(self) -> bool:
         """Whether it failed because its server did."""
         return self.status == self.Status.FAILED and self.result.startswith("Error: The server ")
@@ -110,9 +106,17 @@ class ToolCall(models.Model):
 def of_turns(turns: Iterable[UUID | None]) -> dict[UUID, list[ToolCall]]:
     """The calls of each of these turns that has any, in order."""
     found: dict[UUID, list[ToolCall]] = {}
-    for call in ToolCall.objects.filter(turn__in=[pk for pk in turns if pk]).select_related("server"):
+    rows = ToolCall.objects.filter(turn__in=[pk for pk in turns if pk]).select_related("server")
+    # Of a server a page shows the name: what it lists may be as long as a book.
+    for call in rows.defer(*(f"server__{name}" for name in ("listed", "left_out", "off", "safe", "token", "fault"))):
         found.setdefault(call.turn_id, []).append(call)
     return found
+
+
+def is_at_work(calls: Iterable[ToolCall]) -> bool:
+    """Whether calls of one reply run, or are about to: none does as long as one of them waits for its person."""
+    states = {call.status for call in calls}
+    return not states.isdisjoint(ToolCall.AT_WORK) and ToolCall.Status.WAITING not in states
 
 
 def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
@@ -125,16 +129,25 @@ def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[
     ]
 
 
+@transaction.atomic
 def check_idle(session: Any) -> None:
-    """Raises TurnUnfinished while a tool of this chat is at work. A person who writes on has said no to calls that
-    wait for their word."""
+    """Raises ToolAtWork while a tool of this chat is at work. A person who writes on has said no to calls that wait
+    for their word, and to those that wait with them."""
     held = ToolCall.objects.filter(turn__session=session)
     if not held.filter(status__in=ToolCall.OPEN).exists():
         return
+    type(session).objects.select_for_update().filter(pk=session.pk).first()  # no word on a call comes in between
     close_lost(session)
-    if held.filter(status__in=ToolCall.AT_WORK).exists():
+    if at_work(session).exists():
         raise ToolAtWork(_("A tool is still at work: stop it, or wait for its end."))
-    held.filter(status=ToolCall.Status.WAITING).update(status=ToolCall.Status.REFUSED, result=NOT_ASKED)
+    held.filter(status__in=ToolCall.OPEN).update(status=ToolCall.Status.REFUSED, result=NOT_ASKED)
+
+
+def at_work(session: Any) -> models.QuerySet[ToolCall]:
+    """The calls of this chat that run or are about to (is_at_work)."""
+    held = ToolCall.objects.filter(turn__session=session)
+    waiting = held.filter(status=ToolCall.Status.WAITING).values_list("turn", flat=True)
+    return held.filter(status__in=ToolCall.AT_WORK).exclude(turn__in=list(waiting))
 
 
 class ToolAtWork(TalkbackError):
@@ -143,13 +156,13 @@ class ToolAtWork(TalkbackError):
     code, status = "tool_at_work", 409
 
 
-def close_lost(session: Any) -> None:
-    """End calls whose process was stopped while they, or one before them, ran."""
+def close_lost(session: Any) -> int:
+    """End calls whose process was stopped while they, or one before them, ran. Returns how many."""
     since = timezone.now() - timedelta(seconds=LOST_S)
-    held = ToolCall.objects.filter(turn__session=session, status__in=ToolCall.AT_WORK)
-    lately = held.filter(started_at__gte=since).values("turn")
-    lost = held.exclude(turn__in=list(lately.values_list("turn", flat=True)))
-    lost.update(status=ToolCall.Status.FAILED, result="Error: Talkback was stopped while this tool was at work.")
+    held = at_work(session)
+    lately = held.filter(started_at__gte=since).values_list("turn", flat=True)
+    lost = held.exclude(turn__in=list(lately))
+    return lost.update(status=ToolCall.Status.FAILED, result="Error: Talkback was stopped while this tool was at work.")
 
 
 def stop(session: Any) -> list[UUID]:

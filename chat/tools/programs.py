@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from chat.tools.servers import ToolServer
 from core.errors import TalkbackError
+from core.visible import name_fault
 
 MEMBERS = frozenset({"command", "env", "folder"})
 
@@ -40,9 +41,13 @@ def read() -> dict[str, Program]:
         return {name: _program(path.parent, name, one) for name, one in said["servers"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = "it has no member servers" if isinstance(error, KeyError) else str(error)
-        raise FileUnreadable(
-            _("TOOLS_FILE (%(path)s) cannot be read: %(why)s.") % {"path": path, "why": why}
-        ) from error
+        raise unreadable(why) from error
+
+
+def unreadable(why: str) -> FileUnreadable:
+    return FileUnreadable(
+        _("TOOLS_FILE (%(path)s) cannot be read: %(why)s.") % {"path": settings.TOOLS_FILE, "why": why}
+    )
 
 
 def _program(base: Path, name: str, said: dict[str, object]) -> Program:
@@ -53,14 +58,16 @@ def _program(base: Path, name: str, said: dict[str, object]) -> Program:
         raise ValueError(f"the command of {name} is a list of words")
     if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
         raise ValueError(f"the env of {name} is an object of texts")
-    if not 1 <= len(name) <= 40:
-        raise ValueError("a name has 1 to 40 characters")
+    if not 1 <= len(name) <= 40 or name_fault(name):
+        raise ValueError("a name has 1 to 40 characters, each of which is seen")
     return Program(tuple(command), env, base / str(folder))
 
 
 def sync() -> dict[str, Program]:
     """The programs, each with its row; rows of those that the file names no more go. Raises FileUnreadable."""
     known = read()
+    if taken := ToolServer.objects.exclude(url="").filter(name__in=known).first():
+        raise unreadable(f"a server at an address is called {taken} already")
     ToolServer.objects.filter(url="").exclude(name__in=known).delete()
     for name in known:
         ToolServer.objects.get_or_create(name=name, defaults={"url": ""})

@@ -16,6 +16,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from chat import asking, branches, sessions
 from chat.composing import terms
@@ -24,7 +25,7 @@ from chat.replying import live_replies
 from chat.requests import Ask, PageSession
 from chat.tools import calls, offering, reaching
 from chat.tools.calls import ToolCall
-from chat.tools.servers import Tool
+from chat.tools.servers import Tool, ToolServer
 from chat.turns import ContextTooLong, TurnUnfinished
 from core.errors import TalkbackError
 from core.mcp.results import MOST_SHOWN, cut_again
@@ -91,7 +92,7 @@ async def follow(turn: Turn) -> Turn | None:
         await sync_to_async(note_failure)(turn, str(failure))
     except Exception:
         log.exception("the tools of turn %s broke", turn.pk)
-        await sync_to_async(note_failure)(turn, "Something went wrong while tools were run.")
+        await sync_to_async(note_failure)(turn, gettext_noop("Something went wrong while tools were run."))
     finally:
         await sync_to_async(close_old_connections)()
     await live_replies.publish_calls(turn)
@@ -108,16 +109,25 @@ async def _follow(turn: Turn) -> Turn | None:
     for call in made:
         if call.status == Status.ALLOWED:
             await run(call, turn)
-    return await sync_to_async(go_on_within)(turn)
+    while True:
+        try:
+            return await sync_to_async(go_on_within)(turn)
+        except TurnUnfinished:  # its person writes on, or another reply of this chat is being written: that ends
+            await asyncio.sleep(LOOK_S)
 
 
+@transaction.atomic
 def prepare(turn: Turn) -> list[ToolCall]:
-    """The calls of this turn's reply, written down once; none where it is not ours to run them."""
+    """The calls of this turn's reply, written down once; none where it is not ours to run them, or its person went on
+    already."""
+    sessions.locked(turn.session_id)
     held = Turn.objects.select_related("session").defer("prompt_ids", "response_ids", "logprobs").get(pk=turn.pk)
     message, session = held.message, held.session
     if held.finish_reason != "tool_calls" or not branches.has_branches(session):
         return []
     if held.asked.get("event") == "comparison":  # a reply to look at: nothing is done for it
+        return []
+    if goes_on_without(held):
         return []
     known = offering.chosen(session)
     rows = [described(held, n, made, known, session) for n, made in enumerate(message.get("tool_calls") or [])]
@@ -173,13 +183,14 @@ async def run(call: ToolCall, turn: Turn) -> None:
 async def asked_of_server(call: ToolCall) -> tuple[str, str]:
     """What came of a call, and what the model reads of it."""
     arguments = reaching.read_arguments(call.arguments)
-    if call.server is None or arguments is None:
+    server = await ToolServer.objects.filter(pk=call.server_id).afirst()  # as it is now: calls before it took a while
+    if server is None or arguments is None:
         return Status.FAILED, "Error: the tool's server was removed."
     try:
         async with asyncio.timeout(calls.START_S + calls.CALL_S + 10):
-            answered = await reaching.call(call.server, call.tool, call.grant.rpartition("/")[2], arguments)
+            answered = await reaching.call(server, call.tool, call.grant.rpartition("/")[2], arguments)
     except TimeoutError:
-        return Status.FAILED, f"Error: The server {call.server} did not answer in time."
+        return Status.FAILED, f"Error: The server {server} did not answer in time."
     except TalkbackError as failure:
         return Status.FAILED, f"Error: {failure}"
     text = reaching.text_of(answered)
@@ -205,10 +216,10 @@ def go_on(turn: Turn) -> Turn | None:
     """The turn that answers this one's tool results; None where it is there already, or a call was stopped, or is not
     over, or its person went on without them or deleted the chat. Raises what asking.open_turns raises."""
     held = Turn.objects.select_related("session__user").get(pk=turn.pk)
-    session, made, own = held.session, list(held.calls.all()), f"{OWN}{held.pk.hex}"
+    session, made = held.session, list(held.calls.all())
     if any(call.is_open or call.status == Status.STOPPED for call in made) or session.deleted_at is not None:
         return None
-    if held.followers.exclude(completion_id=own).exists():
+    if goes_on_without(held):
         return None
     tools = offering.chosen(session)
     said = [*held.messages, spoken(held), *calls.results_of(held.message, made)]
@@ -220,11 +231,18 @@ def go_on(turn: Turn) -> Turn | None:
         tools=offering.definitions(tools),
         tool_choice="none" if count_rounds(held) >= MOST_ROUNDS else "auto",
     )
-    try:
-        (following,) = asking.open_turns(PageSession(session.user, session, held, own), ask)
-    except TurnUnfinished:  # its person wrote on just now
-        return None
+    (following,) = asking.open_turns(PageSession(session.user, session, held, own_id(held)), ask)
     return None if following.repeated else following
+
+
+def own_id(turn: Turn) -> str:
+    """The completion id of the reply that goes on from this turn's tools."""
+    return f"{OWN}{turn.pk.hex}"
+
+
+def goes_on_without(turn: Turn) -> bool:
+    """Whether its person went on from this turn, whatever its tools say."""
+    return turn.followers.exclude(completion_id=own_id(turn)).exists()
 
 
 def spoken(turn: Turn) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from core.mcp.offered import Listed, Offered
+from core.mcp.offered import Listed, Offered, visible_in
 from core.sealed import seal, unseal
+from core.visible import visible
 
 TOKENS = "tool servers"
 """What their tokens are sealed for."""
@@ -125,15 +126,20 @@ class ToolServer(models.Model):
         kept = {offered.original(name) for name in offered.tools}
         first = {tool.name: tool for tool in reversed(given) if tool.name in kept}  # of two with one name the first
         self.listed = [
-            {"name": tool.name, "description": tool.description, "schema": tool.schema}
+            # Marked before it is stored: PostgreSQL keeps no NUL.
+            {"name": tool.name, "description": visible(tool.description), "schema": visible_in(tool.schema)}
             for tool in given
             if first.get(tool.name) is tool
         ]
         self.left_out, self.fault, self.looked_at = offered.left_out[:20], "", timezone.now()
-        self.save(update_fields=["listed", "left_out", "fault", "looked_at"])
+        self._write("listed", "left_out", "fault", "looked_at")
         return changed
 
     def keep_fault(self, fault: str) -> None:
         """Write down that it could not be reached; what it listed before stays."""
         self.fault, self.looked_at = fault[:1000], timezone.now()
-        self.save(update_fields=["fault", "looked_at"])
+        self._write("fault", "looked_at")
+
+    def _write(self, *fields: str) -> None:
+        """Write these down, unless the server was removed meanwhile."""
+        type(self).objects.filter(pk=self.pk).update(**{name: getattr(self, name) for name in fields})

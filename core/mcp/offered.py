@@ -12,6 +12,8 @@ from core.visible import name_fault, visible
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MOST_TOOLS = 128
+MOST_NAME = 128
+"""Characters of a tool's name: what the protocol advises."""
 MOST_DESCRIPTION = 2000
 """Characters."""
 MOST_SCHEMA = 32_000
@@ -95,6 +97,10 @@ def fault_of(tool: Listed) -> str:
     """
     if not tool.name:
         return "it has no name"
+    if len(tool.name) > MOST_NAME:
+        return f"its name has {len(tool.name):,} characters, and at most {MOST_NAME} are read"
+    if name_fault(tool.name):
+        return "its name holds characters that are not seen"
     if not isinstance(tool.schema, Mapping) or tool.schema.get("type", "object") != "object":
         return "its arguments are no JSON object"
     if not isinstance(tool.schema.get("properties", {}), Mapping):
@@ -137,7 +143,7 @@ def names_in(value: Any) -> Iterable[str]:
 
 
 def _openai(name: str, tool: Listed) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {}} | _visible(tool.schema)
+    schema = {"type": "object", "properties": {}} | visible_in(tool.schema)
     said = visible(tool.description).strip()
     if len(said) > MOST_DESCRIPTION:
         said = f"{said[:MOST_DESCRIPTION]} [{len(said) - MOST_DESCRIPTION:,} characters left out]"
@@ -145,13 +151,13 @@ def _openai(name: str, tool: Listed) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _visible(value: Any) -> Any:
+def visible_in(value: Any) -> Any:
     """The same JSON with marks for what is not seen in its texts."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):
-        return {name: _visible(each) for name, each in value.items()}
-    return [_visible(each) for each in value] if isinstance(value, list) else value
+        return {name: visible_in(each) for name, each in value.items()}
+    return [visible_in(each) for each in value] if isinstance(value, list) else value
 
 
 def shown_name(name: str) -> str:

@@ -12,8 +12,8 @@ from core.visible import visible
 
 MOST_SHOWN = 4000
 """Characters of a result: its beginning and its end."""
-NOTE = re.compile(r"\n\[([\d,]+) characters left out\]\n")
-"""What stands in their middle."""
+NOTE = re.compile(r"\n\[([0-9,]{1,20}) characters left out\]\n")
+"""What stands in their middle. A server may write one itself."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,11 @@ def cut_again(text: str, most: int) -> str:
     if found is None:
         return cut(text, most)
     half, head, tail = most // 2, text[: found.start()], text[found.end() :]
-    left_out = int(found[1].replace(",", "")) + len(head) + len(tail) - 2 * half
-    return f"{head[:half]}\n[{left_out:,} characters left out]\n{tail[-half:]}" if len(head) > half else text
+    left_out = max(0, len(head) - half) + max(0, len(tail) - half)
+    if not left_out:
+        return text
+    left_out += int(found[1].replace(",", "") or 0)
+    return f"{head[:half]}\n[{left_out:,} characters left out]\n{tail[-half:]}"
 
 
 def _block(block: Mapping[str, Any]) -> str:

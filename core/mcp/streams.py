@@ -126,19 +126,31 @@ class _Checked(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if self._check is not None:
             target = await anyio.to_thread.run_sync(self._check, str(request.url))
-            request.url = httpx2.URL(target.url)  # its Host header names the host as before
-            request.extensions = {**request.extensions, "sni_hostname": target.host}
+            # A request of its own: by the URL of the first one it is told whether a redirect stays at this server. Its
+            # Host header names the host as before.
+            request = httpx2.Request(
+                request.method,
+                httpx2.URL(target.url),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": target.host},
+            )
         return await super().handle_async_request(request)
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """Ends an answer that is no stream of events where it is longer than a message may be."""
+    """Ends an answer that is no stream of events where it is longer than a message may be. None is taken packed: few
+    bytes may unpack to very many."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["Accept-Encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise httpx2.ReadError("an answer that is packed, which was not asked for")
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Counted(response.stream)
         return response

@@ -64,7 +64,7 @@ def words_alone(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
             if not all(isinstance(part, Mapping) and part.get("type") == "text" for part in content):
                 raise NotARow(Why.CALLS)
             content = "\n".join(str(part.get("text", "")) for part in content)
-        if role is None or message.get("tool_calls") or not isinstance(content, str):
+        if role is None or message.get("tool_calls") or message.get("pictures") or not isinstance(content, str):
             raise NotARow(Why.CALLS)
         said.append({"role": role, "content": content})
     return said

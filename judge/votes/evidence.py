@@ -342,7 +342,12 @@ def origins_of(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, A
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """A message as text: its words, and each tool call as `calls name(arguments)`."""
+    """A message as text: its words, a word for each picture, which no judge is shown, and each tool call as
+    `calls name(arguments)`.
+
+    >>> text_of({"content": "What is it?", "pictures": [{}, {}]})
+    'What is it?\\n(picture)\\n(picture)'
+    """
     content = message.get("content")
     if isinstance(content, list):
         words = "\n".join(
@@ -359,4 +364,5 @@ def text_of(message: Mapping[str, Any]) -> str:
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
         calls.append(f"calls {function.get('name', 'a tool')}({arguments})")
-    return "\n".join(part for part in (words, *calls) if part)
+    pictures = ["(picture)"] * len(message.get("pictures") or ())
+    return "\n".join(part for part in (words, *pictures, *calls) if part)

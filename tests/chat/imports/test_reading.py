@@ -141,3 +141,29 @@ def test_a_zip_bomb_is_refused_whatever_it_says_of_its_size(read, monkeypatch, l
         bomb = bomb[:at] + (1000).to_bytes(4, "little") + bomb[at + 4 :]
     with pytest.raises(ImportRefused, match=r"unpacks to more than 100 MB|damaged"):
         read(bomb)
+
+
+def test_replies_between_which_tools_answered_are_one_exchange(read):
+    def turn(pk, follows, said, reply, **more):
+        return {"id": pk, "follows": follows, "said": said, "reply": reply, **more}
+
+    call = [{"name": "price", "arguments": "{}", "result": "4"}]
+    mark = [{"kind": "marks", "spans": [[0, 2, 1]]}]
+    turns = [
+        turn("1", None, "What is bread?", "I look.", calls=call),
+        turn("2", "1", "", "", calls=call),
+        turn("3", "2", "", "It costs 4.", feedback=mark),
+        turn("4", "2", "", "Four."),
+        turn("5", "3", "And milk?", "", calls=call),  # its person wrote on without an answer
+        turn("6", "5", "Never mind.", "Well."),
+    ]
+    found = read({"object": "talkback.chats", "version": 1, "chats": [{"id": "c", "turns": turns}]})
+    (chat,) = found.conversations
+    assert told(chat) == [
+        ("3", None, "What is bread?", "I look.\n\nIt costs 4."),
+        ("4", None, "What is bread?", "I look.\n\nFour."),
+        ("6", "3", "Never mind.", "Well."),
+    ]
+    # "It" begins at 9: behind the seven characters of "I look." and two line ends.
+    assert chat.exchanges[0].given[0].spans == ((9, 11, 1),)
+    assert found.skipped == {"tools": 3, "unanswered": 1}

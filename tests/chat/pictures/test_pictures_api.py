@@ -269,3 +269,14 @@ async def test_a_turn_that_goes_takes_only_what_no_other_holds(post, sglang, kep
     assert (await Session.objects.acount(), len(kept())) == (1, 2)
     await (await Turn.objects.aget(position=1)).adelete()
     assert kept() == [hashlib.sha256(png(shade=1)).hexdigest()]
+
+
+async def test_the_same_words_with_another_picture_are_no_other_try(post, sglang):
+    for shade in (200, 9, 9):
+        parts = [{"type": "text", "text": "What is it?"}, shown(data_url(png(shade=shade)))]
+        body = {"messages": [{"role": "user", "content": parts}], "max_tokens": 5, "session_id": "desk"}
+        assert (await post("chat/completions", body)).status_code == 200
+    first, second, again = [turn async for turn in Turn.objects.order_by("position")]
+    # Of the second picture the reply was asked for once more; of the first it was not.
+    assert ("regenerated" in first.marks, "regenerated" in second.marks) == (False, True)
+    assert [turn.asked.get("event") for turn in (first, second, again)] == [None, "edit", "regeneration"]

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import uuid
+from base64 import b64encode
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.files.uploadedfile import SimpleUploadedFile
 
+from chat.composing.files import read_seen
+from chat.imports import talkback
 from chat.models import Turn
+from chat.pictures import keeping
+from chat.pictures.picture import MOST_BYTES
+from evaluation.datasets.cleaning import NotARow, words_alone
+from feedback import chat_files
 from judge.samples.sample_rows import Reason
+from judge.votes import evidence
 from tests.chat.conftest import until
 from tests.chat.pictures.samples import SVG, data_url, png
 from webapp import journey
@@ -102,3 +112,64 @@ async def test_the_button_says_what_it_takes_and_why_not_more(page, session, sgl
     settings.MODEL = str(tiny_model)
     html = (await page.get(f"/chats/{session.pk}/")).content.decode()
     assert 'aria-label="Add text files" aria-description="This model reads text only: say in words what is' in html
+
+
+async def test_a_file_of_the_chat_holds_its_pictures_once(send, page, session, sglang):
+    await send(file())
+    await send(text="And now?")
+    first, second = (await page.get(f"/chats/{session.pk}/export.json")).json()["chats"][0]["turns"]
+    assert first["pictures"] == [{"type": "image/png", "width": 3, "height": 2, "data": b64encode(png()).decode()}]
+    assert "pictures" not in second
+    told = (await page.get(f"/chats/{session.pk}/export.md")).content.decode()
+    assert told.count("> image/png, 3 × 2\n") == 1
+    digest = (await session.turns.aget(position=0)).messages[0]["pictures"][0]["digest"]
+    (keeping.folder(session.pk) / digest).unlink()
+    file_ = json.loads(await sync_to_async(chat_files.as_json)(session))
+    assert file_["chats"][0]["turns"][0]["pictures"][0]["data"] is None
+    # Who imports it is told what was left out.
+    assert talkback.read(file_).skipped == {"pictures": 1}
+
+
+async def test_what_was_said_of_a_reply_to_a_picture_is_no_row_of_words(send, session, sglang):
+    await send(file())
+    turn = await session.turns.aget()
+    with pytest.raises(NotARow, match="it holds tool calls or pictures"):
+        words_alone(turn.messages)
+    # A judge, who is shown no picture, reads that there is one.
+    assert (await sync_to_async(evidence.of)(turn)).request == (("user", "What is it?\n(picture)"),)
+
+
+async def test_a_cut_reply_to_a_picture_offers_no_rest(send, page, session, sglang):
+    await send(file())
+    await session.turns.aupdate(finish_reason="length", status=Turn.Status.SERVED)
+    html = (await page.get(f"/chats/{session.pk}/")).content.decode()
+    assert "Cut off at its length limit." in html
+    assert "/continue/" not in html
+
+
+def test_a_file_that_is_too_large_is_refused_unread(sglang):
+    class Large(SimpleUploadedFile):
+        def read(self, *count: int) -> bytes:
+            raise AssertionError("it was read")
+
+    large = Large("cat.png", b"", "image/png")
+    large.size = MOST_BYTES + 1
+    with pytest.raises(Exception, match=r"cat.png: This picture has 5.0 MB; one may have at most 5 MB"):
+        read_seen(large, "cat.png")
+
+
+def test_the_sweep_passes_over_what_is_no_conversations(sglang):
+    home = keeping.home()
+    for name in ("notes", uuid.uuid4().hex):
+        (home / name).mkdir(parents=True)
+        os.utime(home / name, (1, 1))
+    assert (keeping.sweep(), [place.name for place in home.iterdir()]) == (1, ["notes"])
+
+
+async def test_a_chat_that_is_deleted_takes_its_pictures_at_once(send, session, sglang, monkeypatch, kept):
+    await send(file())
+    await send(text="And now?")
+    dropped: list[object] = []
+    monkeypatch.setattr(keeping, "drop_unheld", lambda *said: dropped.append(said))
+    await session.adelete()
+    assert (kept(), dropped) == ([], [])

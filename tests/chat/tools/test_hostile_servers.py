@@ -323,3 +323,41 @@ async def test_the_token_goes_to_its_own_address_alone(db):
         await sync_to_async(httpd.shutdown)()
         httpd.server_close()
     assert set(Doorman.asked) == {("/mcp", "Bearer t-0")}
+
+
+class Porter(Doorman):
+    """Sends who asks at /mcp on to /mcp/, as servers do that were mounted there."""
+
+    hosts: ClassVar[list[tuple[str, str]]] = []
+
+    def do_POST(self) -> None:
+        host = self.headers.get("Host", "")
+        self.hosts.append((self.path, host))
+        self.send_response(307 if self.path == "/mcp" else 500)
+        self.send_header("Location", f"http://{host}/mcp/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+async def test_a_redirect_within_a_server_is_followed_by_its_name(db):
+    Porter.hosts.clear()
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Porter)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    host = f"localhost:{httpd.server_address[1]}"
+    server = await ToolServer.objects.acreate(name="porter", url=f"http://{host}/mcp")
+    try:
+        with pytest.raises(reaching.ServerFailed, match="The server porter failed: "):
+            await reaching.look(server)
+    finally:
+        await sync_to_async(httpd.shutdown)()
+        httpd.server_close()
+    assert Porter.hosts[:2] == [("/mcp", host), ("/mcp/", host)]
+
+
+async def test_what_no_database_keeps_is_marked_in_a_list(settings, tmp_path, db):
+    schema = {"type": "object", "title": "a\0b"}
+    tools = [{"name": "ask", "description": "Asks\0.", "inputSchema": schema}]
+    server = await raw_server(settings, tmp_path / "server", tools, "plain")
+    (kept,) = (await ToolServer.objects.aget(pk=server.pk)).listed
+    assert (kept["description"], kept["schema"]["title"]) == ("Asks␀.", "a␀b")
+    assert await reaching.look(server) == ""  # and is no change at the next look
