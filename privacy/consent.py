@@ -72,7 +72,7 @@ class TakenBack:
         if self.learned:
             names = ", ".join(str(one) for one in self.checkpoints) or _("a checkpoint that is gone")
             learned = ngettext(
-                "Learned already: one reply, in the weights of %(names)s and of what was trained on from there. "
+                "Learned already: %(n)s reply, in the weights of %(names)s and of what was trained on from there. "
                 "Those who run this Talkback are told, and can have it learned again without.",
                 "Learned already: %(n)s replies, in the weights of %(names)s and of what was trained on from there. "
                 "Those who run this Talkback are told, and can have it learned again without.",

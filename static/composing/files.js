@@ -44,8 +44,8 @@
   function add(files) {
     if (!files.length) return;
     hold([...held, ...files]);
-    const names = { name: files[0].name, n: files.length };
-    announce(fill(ngettext("%(name)s is added.", "%(n)s files are added.", files.length), names));
+    const one = fill(gettext("%(name)s is added."), { name: files[0].name });
+    announce(files.length === 1 ? one : fill(gettext("%(n)s files are added."), { n: files.length }));
   }
 
   input.addEventListener("change", () => {

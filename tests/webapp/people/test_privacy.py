@@ -69,7 +69,7 @@ def test_what_was_learned_is_told_with_its_checkpoints_and_emptied(page, make_le
     checkpoint = make_checkpoint(1)
     lesson = make_lesson("trained", run=checkpoint.run)
     answer = page.post(f"/chats/{lesson.turn.session_id}/learning/", {"learns": "off"}, follow=True)
-    assert "Learned already: one reply, in the weights of talkback@1 and of what was trained on from there." in text_of(
+    assert "Learned already: 1 reply, in the weights of talkback@1 and of what was trained on from there." in text_of(
         answer
     )
     sample = Sample.objects.get()
@@ -345,7 +345,7 @@ def test_what_was_learned_is_named_and_an_operator_is_asked_to_have_it_out(page,
     checkpoint = make_checkpoint(1, "retired")
     make_lesson("trained", run=checkpoint.run)
     text = text_of(page.post("/privacy/delete/", {"sure": "delete"}, follow=True))
-    assert 'One reply was learned from before that, and is in the weights of <span class="badge">talkback@1' in text
+    assert '1 reply was learned from before that, and is in the weights of <span class="badge">talkback@1' in text
     assert Taint.objects.get().checkpoint == checkpoint
     answer = text_of(page.post("/privacy/learn-again/", follow=True))
     assert "Those who run this Talkback read now that you want talkback@1 learned again without it." in answer
