@@ -142,6 +142,7 @@ def update(code: str, domain: str, template: Catalog) -> None:
     before = kept(code, domain) if path.exists() else catalog
     for message in filter(lambda one: one.id, template):
         known = before.get(message.id, message.context)
+        known = known if known and known.id == message.id else None  # it was one of a count, or none
         locations = sorted({(file, 0) for file, _ in message.locations})
         catalog.add(message.id, known.string if known else None, locations, context=message.context)
     catalog.header_comment = f"# Talkback in {catalog.locale.get_display_name('en')}."
