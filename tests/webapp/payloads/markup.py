@@ -49,7 +49,10 @@ class Page(HTMLParser):
             is_picture = tag == "img" and value.startswith("data:image/")
             return scheme is None or scheme[1].lower() in ("http", "https") or is_picture
         if name in ("hx-vals", "hx-headers"):  # htmx would run what is no JSON
-            return isinstance(json.loads(value), dict)
+            try:
+                return isinstance(json.loads(value), dict)
+            except ValueError:
+                return False
         return not (name.startswith(("hx-", "class", "id", "http-equiv")) and texts.RUN in value)
 
     def handle_data(self, data: str) -> None:
