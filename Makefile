@@ -15,7 +15,7 @@ OUT ?= var/evidence
 SEEDS ?= 1,2,3
 
 .DEFAULT_GOAL := help
-.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint languages types bench evidence worlds clean
+.PHONY: help up down doctor model install test test-all test-tools test-sglang test-openclaw lint pages languages types bench evidence worlds clean
 
 help: ## say what each target does
 	@echo "Talkback: make TARGET [SETTING=value ...]"
@@ -70,6 +70,9 @@ lint: install ## style, layers, templates, and words that name no actor
 	@$(VENV)/lint-imports --no-logo
 	@$(VENV)/djade --check $$(git ls-files 'templates/*.html')
 	@$(VENV)/python .ci/words.py
+
+pages: test-tools ## a picture of each page, light, dark and on a phone, in artefacts/pages/ (or PICTURES_IN=folder)
+	@PAGES_PICTURES=1 $(PYTEST) tests/browser/test_axe_in_browser.py $(ARGS)
 
 languages: install ## write new words of pages into locale/, and say what no language has yet
 	@$(VENV)/python -m tests.webapp.languages.catalogues --update

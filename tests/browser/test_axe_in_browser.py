@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -10,6 +13,7 @@ from django.urls import get_resolver, reverse
 
 from accounts.models import Role
 from accounts.roles import give
+from installation.places import ROOT
 from tests.browser.test_teaching_in_browser import chat
 from tests.webapp.console.test_navigation import names
 
@@ -20,7 +24,17 @@ __all__ = ["chat"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
+WCAG: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+"""All rules of these that look at colours."""
+
+PARTS = 3
+"""So that workers share the pages."""
+
+PICTURES = (
+    Path(os.environ.get("PICTURES_IN", ROOT / "artefacts")) / "pages" if os.environ.get("PAGES_PICTURES") else None
+)
+"""Where a picture of each page in each look is kept, <look>/<name>.png, when they are asked for."""
 SMALL_TEXT = """() => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     const found = new Set();
@@ -47,26 +61,54 @@ def addresses() -> list[str]:
     return sorted(one for one in found if not NO_PAGE.search(one))
 
 
+class Looks:
+    """One page as it was loaded, looked at in each way: what the sheet does when the colours or the width change is
+    what it does from the start, and the scripts that ask for either, those of plots, draw again."""
+
+    def __init__(self, tab, name: str) -> None:
+        self.tab, self.name = tab, name
+        self.faults: list[tuple[str, ...]] = []
+
+    async def look(self) -> list[tuple[str, ...]]:
+        """What axe finds, and what is too small: light, dark (where but colours are other), as wide as a phone."""
+        await self.tab.evaluate(axe.Axe().axe_script)
+        await self.see("light", "light", (1200, 800), WCAG)
+        await self.see("dark", "dark", (1200, 800), COLOURS)
+        await self.see("phone", "light", (390, 844), WCAG)
+        return self.faults
+
+    async def see(self, look: str, scheme: str, size: tuple[int, int], rules: dict[str, Any]) -> None:
+        await self.tab.set_viewport_size({"width": size[0], "height": size[1]})
+        await self.tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found = await self.tab.evaluate("(rules) => axe.run(rules)", rules | {"resultTypes": ["violations"]})
+        self.faults += [(look, self.name, small) for small in await self.tab.evaluate(SMALL_TEXT)]
+        self.faults += [(look, self.name, one["id"], one["nodes"][0]["html"][:160]) for one in found["violations"]]
+        if PICTURES:
+            await self.tab.screenshot(path=PICTURES / look / f"{self.name}.png", full_page=True)
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("look", ["light", "dark", "phone"])
-async def test_axe_finds_nothing_on_any_page(open_tab, site, engine, ana, chat, look):
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_axe_finds_nothing_on_any_page_light_dark_or_on_a_phone(open_tab, site, engine, ana, chat, part):
     await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     turn = await chat.turns.afirst()
-    pages = [*addresses(), reverse("chat:session", args=[chat.pk]), reverse("console:turn", args=[turn.pk])]
-    pages += [reverse("console:checkpoint", args=[0]), reverse("people:one", args=[ana.pk]), "/no/such/page"]
+    pages = {(one.strip("/").replace("/", "-") or "new-chat"): one for one in addresses()} | {
+        "chat": reverse("chat:session", args=[chat.pk]),
+        "console-turn": reverse("console:turn", args=[turn.pk]),
+        "console-checkpoint": reverse("console:checkpoint", args=[0]),
+        "console-person": reverse("people:one", args=[ana.pk]),
+        "not-found": "/no/such/page",
+    }
     tab = await open_tab("/")
-    await tab.emulate_media(color_scheme="dark" if look == "dark" else "light", reduced_motion="reduce")
-    if look == "phone":
-        await tab.set_viewport_size({"width": 390, "height": 844})
     faults, looked = [], 0
-    for page in pages:
+    for name, page in sorted(pages.items())[part::PARTS]:
         answer = await tab.request.get(site + page)
         if answer.status == 405 or "text/html" not in answer.headers.get("content-type", ""):
             continue
+        await tab.set_viewport_size({"width": 1200, "height": 800})
+        await tab.emulate_media(color_scheme="light", reduced_motion="reduce")
         await tab.goto(site + page)
-        found = await axe.Axe().run(tab, options=RULES)
+        faults += await Looks(tab, name).look()
         looked += 1
-        faults += [(page, small) for small in await tab.evaluate(SMALL_TEXT)]
-        faults += [(page, one["id"], one["nodes"][0]["html"][:160]) for one in found.response["violations"]]
-    assert looked >= 45
+    assert looked >= 45 // PARTS
     assert faults == [], "\n".join(map(str, faults))

@@ -203,14 +203,14 @@ async def sent(lines: Iterator[str]) -> AsyncIterator[str]:
 
 def cell(value: Any) -> Any:
     """A value as a table takes it; text that a spreadsheet would run as a formula is quoted, for any person may write
-    it.
+    it, with white space before it that a spreadsheet may drop.
 
-    >>> cell("=HYPERLINK(1)"), cell("Be brief."), cell({"a": 1}), cell(None)
-    ("'=HYPERLINK(1)", 'Be brief.', '{"a": 1}', '')
+    >>> cell("=HYPERLINK(1)"), cell(" =1"), cell("Be brief."), cell({"a": 1}), cell(None)
+    ("'=HYPERLINK(1)", "' =1", 'Be brief.', '{"a": 1}', '')
     """
     if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if isinstance(value, str) and value.lstrip()[:1] in ("=", "+", "-", "@"):
         return f"'{value}"
     return "" if value is None else value
 
