@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from typing import Any
 
 from django.utils import timezone
@@ -69,10 +70,9 @@ def shown_in(turn: Turn) -> list[dict[str, Any]]:
 def picture_as_json(turn: Turn, picture: dict[str, Any]) -> dict[str, Any]:
     """A picture with its bytes in base64; null where its file is gone."""
     about = {name: picture[name] for name in ("type", "width", "height")}
-    try:
+    data: str | None = None
+    with suppress(PictureRefused):
         data = base64.b64encode(kept_pictures.read(turn.session_id, picture["digest"])).decode()
-    except PictureRefused:
-        data = None
     return about | {"data": data}
 
 

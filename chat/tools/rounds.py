@@ -183,7 +183,9 @@ async def run(call: ToolCall, turn: Turn) -> None:
 async def asked_of_server(call: ToolCall) -> tuple[str, str]:
     """What came of a call, and what the model reads of it."""
     arguments = reaching.read_arguments(call.arguments)
-    server = await ToolServer.objects.filter(pk=call.server_id).afirst()  # as it is now: calls before it took a while
+    server = await ToolServer.objects.filter(
+        pk=call.server_id or 0
+    ).afirst()  # as it is now: calls before it took a while
     if server is None or arguments is None:
         return Status.FAILED, "Error: the tool's server was removed."
     try:
