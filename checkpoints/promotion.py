@@ -112,6 +112,8 @@ async def roll_back(
 def previous(line: str | None = SHARED) -> Checkpoint | None:
     """What a roll back of this line goes to: the checkpoint that was live before this one and was not itself rolled
     back; where it started, at first."""
+    if line == SHARED:
+        return beside_previous(Checkpoint.objects.all(), Q(status=Checkpoint.Status.LIVE, line=SHARED))[1]
     number = number_before(line)
     return None if number is None else Checkpoint.objects.get(number=number)
 

@@ -56,7 +56,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Everything of this person's, and the next pair to choose from."""
     user = person(request)
     evidence = helped.of_person(user)
-    return marked(render(request, "evaluation/helped.html", told(evidence) | asked(request)))
+    return marked(render(request, "evaluation/helped.html", told(evidence) | asked(request, choices=evidence.choices)))
 
 
 @needs("review")
@@ -98,14 +98,16 @@ def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpRespons
     return redirect(f"{reverse('helped:home')}{f'?pair={pk}' if pk else ''}#blind")
 
 
-def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
-    """What the blind question's part of the page shows."""
+def asked(request: HttpRequest, pk: int | None = None, choices: Tally | None = None) -> dict[str, Any]:
+    """What the blind question's part of the page shows; `choices` are this person's, where they are counted already."""
     user, wanted = person(request), request.GET.get("pair", "")
     pk = int(wanted) if pk is None and wanted.isdecimal() and len(wanted) < 19 else pk
-    choices = blind.tally(blind.choices_of(user).values_list("picked", flat=True))
+    if choices is None:
+        choices = blind.tally(blind.choices_of(user).values_list("picked", flat=True))
+    pair, waiting = blind.at_hand(user, pk)
     return {
-        "pair": blind.at_hand(user, pk),
-        "waiting": blind.waiting(user).count(),
+        "pair": pair,
+        "waiting": waiting,
         "keys": KEYS,
         "choices": choices,
         "preferred": preferred(choices),
