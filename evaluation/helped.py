@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Window
+from django.db.models import CharField, Count, Exists, Expression, F, OuterRef, Q, QuerySet, Subquery, Value, Window
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from chat.models import Turn
-from checkpoints.models import Checkpoint, Decision, Line
+from checkpoints.models import SHARED, Checkpoint, Decision, Line, Member
 from core import statistics
 from core.statistics import Arm, Interval, Reading, Tally, count_arms
 from evaluation import blind, firsts, shadows, watching
@@ -190,7 +191,9 @@ class Evidence:
 def of_person(user: User) -> Evidence:
     """Of this person's own turns alone."""
     turns = Turn.objects.visible_to(user).filter(line=Turn.Line.MAIN)
-    return _evidence(_on_record(turns), Line.of(user), Checkpoint.for_user(user), blind.choices_of(user))
+    own = Member.objects.filter(user=user).values("line")[:1]
+    line = Coalesce(Subquery(own), Value(SHARED), output_field=CharField())
+    return _evidence(_on_record(turns), line, Checkpoint.for_user(user), blind.choices_of(user))
 
 
 def of_line(line: Line) -> Evidence:
@@ -199,7 +202,7 @@ def of_line(line: Line) -> Evidence:
     choices = BlindChoice.objects.filter(
         Exists(_shadows(turns).filter(pk=OuterRef("shadow"))), by=F("shadow__turn__session__user")
     )
-    return _evidence(turns, line.name, Checkpoint.live(line.name), choices)
+    return _evidence(turns, Value(line.name), Checkpoint.live(line.name), choices)
 
 
 def _on_record(turns: QuerySet[Turn]) -> QuerySet[Turn]:
@@ -212,7 +215,7 @@ def _shadows(turns: QuerySet[Turn]) -> QuerySet[Shadow]:
     return beside.exclude(turn__checkpoint__number=0)
 
 
-def _evidence(turns: QuerySet[Turn], line: str, live: Checkpoint, choices: QuerySet[BlindChoice]) -> Evidence:
+def _evidence(turns: QuerySet[Turn], of: Expression, live: Checkpoint, choices: QuerySet[BlindChoice]) -> Evidence:
     begun = firsts.firsts(turns)
     scores = firsts.arms(begun)
     thumbs, given = _thumbs(turns)
@@ -221,9 +224,10 @@ def _evidence(turns: QuerySet[Turn], line: str, live: Checkpoint, choices: Query
     beside = _shadows(turns)
     newest = beside.annotate(every=Window(Count("*"))).order_by("-turn__created_at", "-pk")
     pairs = list(newest.values_list("figures", "every")[:NEWEST])
-    known = Checkpoint.objects.select_related("run").filter(Q(pk=live.pk) | Q(number=0))
-    base, *learned = sorted(known, key=lambda one: one.number)
-    limits = config.gate_of(run.recipe if (run := Run.that_made([base, *learned][-1])) else {})
+    known = Checkpoint.objects.select_related("run", "examination__against").annotate(of=of)
+    base, *learned = known.filter(Q(pk=live.pk) | Q(number=0)).order_by("number")
+    line, live = base.of, [base, *learned][-1]
+    limits = config.gate_of(run.recipe if (run := Run.that_made(live)) else {})
     numbers = sorted({*scores, *thumbs, *regenerated, *(number for number, _ in picked)})
     return Evidence(
         line=line,
@@ -285,10 +289,8 @@ def _went_live(line: str) -> list[tuple[datetime, int]]:
 
 def _general(live: Checkpoint, base: Checkpoint) -> General | None:
     """None while nothing is learned, and where no exam asked the pack."""
-    if live.pk == base.pk:
-        return None
-    exam = Examination.objects.filter(checkpoint=live).exclude(pack=[]).select_related("against").first()
-    if exam is None:
+    exam: Examination | None = getattr(live, "examination", None)
+    if exam is None or not exam.pack or live.pk == base.pk:
         return None
     rows = [general_pack.Row.read(row) for row in exam.pack]
     known = general_pack.known(base)

@@ -10,8 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -63,8 +63,11 @@ def home(request: HttpRequest) -> HttpResponse:
 @require_GET
 def line(request: HttpRequest) -> HttpResponse:
     """One line, the shared one where none is named, and the way to the others."""
-    shown = get_object_or_404(Line, name=request.GET.get("line") or SHARED)
-    context = told(helped.of_line(shown), "people") | {"line": shown, "lines": Line.objects.all()}
+    lines = list(Line.objects.all())
+    shown = next((one for one in lines if one.name == (request.GET.get("line") or SHARED)), None)
+    if shown is None:
+        raise Http404
+    context = told(helped.of_line(shown), "people") | {"line": shown, "lines": lines}
     return render(request, "evaluation/helped_in_line.html", context)
 
 
@@ -112,7 +115,7 @@ def asked(request: HttpRequest, pk: int | None = None, choices: Tally | None = N
         "choices": choices,
         "preferred": preferred(choices),
         "choices_chart": shares.choices(choices),
-        "can_undo": user.blind_choices.exists(),
+        "can_undo": choices != Tally() or user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
     }
 

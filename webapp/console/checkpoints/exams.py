@@ -185,9 +185,7 @@ def again(exam: Examination | None, user: User) -> list[Again]:
     said: dict[UUID, list[Feedback]] = defaultdict(list)
     for one in Feedback.objects.standing().filter(turn__in=turns).order_by("pk"):
         said[one.turn_id].append(one)
-    verdicts = {
-        one.turn_id: one for one in Judgement.objects.filter(turn__in=turns).defer("teacher")
-    }
+    verdicts = {one.turn_id: one for one in Judgement.objects.filter(turn__in=turns).defer("teacher")}
     return [_again(row, said[row.turn_id], verdicts.get(row.turn_id), exam, user) for row in rows]
 
 
