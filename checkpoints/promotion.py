@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
-from typing import Protocol
+from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
@@ -146,7 +146,7 @@ def beside_previous(rows: CheckpointQuerySet, shown: Q) -> tuple[list[Checkpoint
     while True:
         known = _PREVIOUS.copy()
         numbers = set(known.values())
-        found = list(rows.filter(shown | Q(number__in=numbers)))
+        found: list[Any] = list(rows.filter(shown | Q(number__in=numbers)))
         move = (found[0].last_move, found[0].last_moved_at) if found else (None, None)
         if move in known or not found:
             number = known.get(move)

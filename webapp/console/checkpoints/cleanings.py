@@ -27,7 +27,7 @@ def index(request: HttpRequest) -> HttpResponse:
     rows = Cleaning.objects.select_related("line", "ancestor", "replaces__line", "result", "by")
     is_active = Q(status__in=cleaning.ACTIVE)
     over = Cleaning.objects.exclude(is_active).values("pk")[:SHOWN]
-    shown = stands(rows.filter(is_active | Q(pk__in=over)))
+    shown = stands(list(rows.filter(is_active | Q(pk__in=over))))
     standing = Taint.objects.filter(cleaned_by=None).exclude(checkpoint__status=Checkpoint.Status.REJECTED)
     standing = standing.select_related("checkpoint__line", "checkpoint__run").order_by("-checkpoint__number")
     live = [tainted(one) for one in standing if one.checkpoint.status == Checkpoint.Status.LIVE]

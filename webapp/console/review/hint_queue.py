@@ -307,7 +307,7 @@ def candidates(hint: Hint, search: str, found: list[Hint] | None = None) -> Part
     return {"likely": search, "targets": chosen[:TARGETS], "twins": twins[:2]}
 
 
-def of_same_person(hint: Hint, search: str, *, same_turn: bool = False) -> list[Hint]:
+def of_same_person(hint: Hint, search: str, *, same_turn: bool = False) -> list[Any]:
     """The newest hints of the same person that this one could be merged into: each `can_lead`. With `same_turn` all
     others on its turn are among them, in front."""
     leads = Q(turn__session__user=hint.turn.session.user_id)
