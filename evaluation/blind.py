@@ -69,20 +69,19 @@ def waiting(user: User) -> QuerySet[Shadow]:
 
 def at_hand(user: User, pk: int | None = None) -> tuple[Pair | None, int]:
     """The pair to ask about next, or the one with this number if it waits, None when none is left; and how many
-    wait. Two queries."""
+    wait. One query."""
     named = Case(When(pk=pk, then=0), default=1) if pk is not None else Value(1)
     rows = waiting(user).annotate(every=Window(Count("*")), named=named).order_by("named", "-turn__created_at", "-pk")
-    found = rows.values_list("pk", "every").first()
-    if found is None:
+    shadow = rows.select_related("turn").first()
+    if shadow is None:
         return None, 0
-    shadow = Shadow.objects.select_related("turn").get(pk=found[0])
     reply, other = shadow.turn.text.strip(), shadow.text.strip()
     a, b = (other, reply) if is_swapped(shadow.pk) else (reply, other)
     said = [(str(one.get("role")), worded(one.get("content"))) for one in shadow.turn.messages]
     places = [place for place, (role, text) in enumerate(said) if role == "user"]
     last = places[-1] if places else len(said)
     earlier = tuple((role, text) for role, text in said[:last] if role in ("user", "assistant") and text)
-    return Pair(shadow.pk, said[last][1] if places else "", earlier[-EARLIER:], a, b), found[1]
+    return Pair(shadow.pk, said[last][1] if places else "", earlier[-EARLIER:], a, b), shadow.every
 
 
 def worded(content: object) -> str:
