@@ -29,7 +29,8 @@ LEFT_OUT = ("v1/", "console/raw/", "logout/", "sign-up/", "account/two-factor/pa
 otherwise; what a browser's security key must answer; what says how the processes are."""
 
 NO_ROW = (
-    "enter/", "join/", "reset/", "oidc/", "words/", "turns/<uuid:pk>/files/", "chats/<uuid:pk>/export.",
+    "enter/", "join/", "reset/", "oidc/", "words/", "turns/<uuid:pk>/files/", "turns/<uuid:pk>/pictures/",
+    "chats/<uuid:pk>/export.",
     "console/exports/<row:pk>/<str:name>", "console/runs/<row:pk>/tensorboard",
     "console/checkpoints/<row:number>/adapter.zip",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import models, transaction
-from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Case, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -61,6 +61,12 @@ class Line(models.Model):
     def of(cls, user: User | AnonymousUser) -> str:
         """The name of the line that answers this person and learns from them."""
         return Member.objects.filter(user=user.pk).values_list("line", flat=True).first() or SHARED
+
+    @classmethod
+    def row_of(cls, user: User | AnonymousUser) -> Line:
+        """The row of that line. One query."""
+        own = Q(members__user=user.pk)
+        return cls.objects.filter(own | Q(name=SHARED)).order_by(Case(When(own, then=0), default=1))[0]
 
 
 class Member(models.Model):

@@ -9,18 +9,19 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import takewhile
-from typing import Protocol
+from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Subquery
 from django.utils.translation import gettext as _
 
 from checkpoints import checksums, loading, notices
 from checkpoints.loading import Unproven
-from checkpoints.models import SHARED, Checkpoint, Decision, Line
+from checkpoints.models import SHARED, Checkpoint, CheckpointQuerySet, Decision, Line
 from checkpoints.rulings import SAYS
 from core.errors import IllegalMove
 from gpu_workers import engines
@@ -111,6 +112,8 @@ async def roll_back(
 def previous(line: str | None = SHARED) -> Checkpoint | None:
     """What a roll back of this line goes to: the checkpoint that was live before this one and was not itself rolled
     back; where it started, at first."""
+    if line == SHARED:
+        return beside_previous(Checkpoint.objects.all(), Q(status=Checkpoint.Status.LIVE, line=SHARED))[1]
     number = number_before(line)
     return None if number is None else Checkpoint.objects.get(number=number)
 
@@ -127,14 +130,33 @@ class Answering:
 
     @classmethod
     def read(cls) -> Answering:
-        """In two queries."""
-        number = number_before(SHARED)
-        shown = Q(number=number) | Q(status=Checkpoint.Status.LIVE, line=SHARED)
-        rows = Checkpoint.objects.filter(shown | Q(status=Checkpoint.Status.PASSED, is_on_hold=False))
-        found = list(rows.with_taints().select_related("line").defer("probe", "made").order_by("number"))
+        """As `beside_previous` asks."""
+        shown = Q(status=Checkpoint.Status.LIVE, line=SHARED) | Q(status=Checkpoint.Status.PASSED, is_on_hold=False)
+        rows = Checkpoint.objects.with_taints().select_related("line").defer("probe", "made").order_by("number")
+        found, previous = beside_previous(rows, shown)
         live = next(one for one in found if one.status == Checkpoint.Status.LIVE and one.line_id == SHARED)
-        previous = next((one for one in found if one.number == number), None)
         return cls(live, previous, [one for one in found if one.status == Checkpoint.Status.PASSED])
+
+
+def beside_previous(rows: CheckpointQuerySet, shown: Q) -> tuple[list[Checkpoint], Checkpoint | None]:
+    """Those of these rows that are `shown`, in their order, and among them what a roll back of the shared line goes to,
+    which is the second. One query where nothing went live since this process asked last."""
+    newest = Decision.objects.filter(verb__in=WENT_LIVE).order_by("-pk")
+    rows = rows.annotate(last_move=Subquery(newest.values("pk")[:1]), last_moved_at=Subquery(newest.values("at")[:1]))
+    while True:
+        known = _PREVIOUS.copy()
+        numbers = set(known.values())
+        found: list[Any] = list(rows.filter(shown | Q(number__in=numbers)))
+        move = (found[0].last_move, found[0].last_moved_at) if found else (None, None)
+        if move in known or not found:
+            number = known.get(move)
+            return found, next((one for one in found if one.number == number), None)
+        _PREVIOUS.clear()
+        _PREVIOUS[move] = number_before(SHARED)
+
+
+_PREVIOUS: dict[tuple[int | None, datetime | None], int | None] = {}
+"""What a roll back of the shared line goes to, by the last move that this process knows of and when it was made."""
 
 
 def previous_of_all(lines: QuerySet[Line]) -> dict[str, Checkpoint]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Case, Count, Exists, F, OuterRef, QuerySet, Value, When, Window
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -67,19 +67,21 @@ def waiting(user: User) -> QuerySet[Shadow]:
     return pairs(user).exclude(choices__by=user)
 
 
-def at_hand(user: User, pk: int | None = None) -> Pair | None:
-    """The pair to ask about next, or the one with this number if it waits; None when none is left."""
-    rows = waiting(user).select_related("turn")
-    shadow = (rows.filter(pk=pk).first() if pk is not None else None) or rows.first()
+def at_hand(user: User, pk: int | None = None) -> tuple[Pair | None, int]:
+    """The pair to ask about next, or the one with this number if it waits, None when none is left; and how many
+    wait. One query."""
+    named = Case(When(pk=pk, then=0), default=1) if pk is not None else Value(1)
+    rows = waiting(user).annotate(every=Window(Count("*")), named=named).order_by("named", "-turn__created_at", "-pk")
+    shadow = rows.select_related("turn").first()
     if shadow is None:
-        return None
+        return None, 0
     reply, other = shadow.turn.text.strip(), shadow.text.strip()
     a, b = (other, reply) if is_swapped(shadow.pk) else (reply, other)
     said = [(str(one.get("role")), worded(one.get("content"))) for one in shadow.turn.messages]
     places = [place for place, (role, text) in enumerate(said) if role == "user"]
     last = places[-1] if places else len(said)
     earlier = tuple((role, text) for role, text in said[:last] if role in ("user", "assistant") and text)
-    return Pair(shadow.pk, said[last][1] if places else "", earlier[-EARLIER:], a, b)
+    return Pair(shadow.pk, said[last][1] if places else "", earlier[-EARLIER:], a, b), shadow.every
 
 
 def worded(content: object) -> str:
@@ -128,7 +130,7 @@ def undo(user: User) -> int | None:
 
 def choices_of(user: User) -> QuerySet[BlindChoice]:
     """What this person chose, as far as its turns are on the record."""
-    return BlindChoice.objects.filter(by=user, shadow__in=shadows.standing())
+    return BlindChoice.objects.filter(Exists(shadows.standing().filter(pk=OuterRef("shadow"))), by=user)
 
 
 def tally(picked: Iterable[str]) -> Tally:

@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q, QuerySet
+from django.db.models import CharField, Count, Exists, Expression, F, OuterRef, Q, QuerySet, Subquery, Value, Window
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from chat.models import Turn
-from checkpoints.models import Checkpoint, Decision, Line
+from checkpoints.models import SHARED, Checkpoint, Decision, Line, Member
 from core import statistics
 from core.statistics import Arm, Interval, Reading, Tally, count_arms
 from evaluation import blind, firsts, shadows, watching
@@ -190,14 +191,18 @@ class Evidence:
 def of_person(user: User) -> Evidence:
     """Of this person's own turns alone."""
     turns = Turn.objects.visible_to(user).filter(line=Turn.Line.MAIN)
-    return _evidence(_on_record(turns), Line.of(user), Checkpoint.for_user(user), blind.choices_of(user))
+    own = Member.objects.filter(user=user).values("line")[:1]
+    line = Coalesce(Subquery(own), Value(SHARED), output_field=CharField())
+    return _evidence(_on_record(turns), line, Checkpoint.for_user(user), blind.choices_of(user))
 
 
 def of_line(line: Line) -> Evidence:
     """Of everybody who talks to this line now, counted together."""
     turns = _on_record(watching.of_line(line.name))
-    choices = BlindChoice.objects.filter(shadow__in=_shadows(turns), by=F("shadow__turn__session__user"))
-    return _evidence(turns, line.name, Checkpoint.live(line.name), choices)
+    choices = BlindChoice.objects.filter(
+        Exists(_shadows(turns).filter(pk=OuterRef("shadow"))), by=F("shadow__turn__session__user")
+    )
+    return _evidence(turns, Value(line.name), Checkpoint.live(line.name), choices)
 
 
 def _on_record(turns: QuerySet[Turn]) -> QuerySet[Turn]:
@@ -206,17 +211,22 @@ def _on_record(turns: QuerySet[Turn]) -> QuerySet[Turn]:
 
 def _shadows(turns: QuerySet[Turn]) -> QuerySet[Shadow]:
     """The control's answers beside what something that was learned answered."""
-    return shadows.standing().filter(turn__in=turns, checkpoint__number=0).exclude(turn__checkpoint__number=0)
+    beside = shadows.standing().filter(shadows.of_these(turns), checkpoint__number=0)
+    return beside.exclude(turn__checkpoint__number=0)
 
 
-def _evidence(turns: QuerySet[Turn], line: str, live: Checkpoint, choices: QuerySet[BlindChoice]) -> Evidence:
+def _evidence(turns: QuerySet[Turn], of: Expression, live: Checkpoint, choices: QuerySet[BlindChoice]) -> Evidence:
     begun = firsts.firsts(turns)
     scores = firsts.arms(begun)
     thumbs, given = _thumbs(turns)
     regenerated = _regenerated(turns)
     picked = list(choices.values_list("shadow__turn__checkpoint__number", "picked"))
     beside = _shadows(turns)
-    compared = list(beside.order_by("-turn__created_at", "-pk").values_list("figures", flat=True)[:NEWEST])
+    newest = beside.annotate(every=Window(Count("*"))).order_by("-turn__created_at", "-pk")
+    pairs = list(newest.values_list("figures", "every")[:NEWEST])
+    known = Checkpoint.objects.select_related("run", "examination__against").annotate(of=of)
+    base, *learned = known.filter(Q(pk=live.pk) | Q(number=0)).order_by("number")
+    line, live = base.of, [base, *learned][-1]
     limits = config.gate_of(run.recipe if (run := Run.that_made(live)) else {})
     numbers = sorted({*scores, *thumbs, *regenerated, *(number for number, _ in picked)})
     return Evidence(
@@ -231,9 +241,9 @@ def _evidence(turns: QuerySet[Turn], line: str, live: Checkpoint, choices: Query
         thumbs_given=given,
         regenerated=Contrast.between(regenerated, live.number),
         choices=blind.tally(one for _, one in picked),
-        pairs=beside.count(),
-        figures=compare(compared, limits),
-        general=_general(live),
+        pairs=pairs[0][1] if pairs else 0,
+        figures=compare([figures for figures, _every in pairs], limits),
+        general=_general(live, base),
         checkpoints=[
             OfCheckpoint(
                 number,
@@ -251,7 +261,10 @@ def _thumbs(turns: QuerySet[Turn]) -> tuple[dict[int, Arm], int]:
     """One vote a conversation and checkpoint, its first thumb, by the checkpoint's number; and how many thumbs there
     are."""
     given = Feedback.objects.standing().filter(
-        turn__in=turns, by=F("turn__session__user"), kind=Feedback.Kind.THUMB, value__in=(1, -1)
+        Exists(turns.filter(pk=OuterRef("turn"))),
+        by=F("turn__session__user"),
+        kind=Feedback.Kind.THUMB,
+        value__in=(1, -1),
     )
     newest = given.order_by("-created_at", "-pk").values_list("turn__session", "turn__checkpoint__number", "value")
     rows = list(newest[:MOST])
@@ -274,11 +287,10 @@ def _went_live(line: str) -> list[tuple[datetime, int]]:
     return list(of_it.order_by("at", "pk").values_list("at", "checkpoint__number"))
 
 
-def _general(live: Checkpoint) -> General | None:
+def _general(live: Checkpoint, base: Checkpoint) -> General | None:
     """None while nothing is learned, and where no exam asked the pack."""
-    exam = Examination.objects.filter(checkpoint=live).exclude(pack=[]).select_related("against").first()
-    base = Checkpoint.objects.get(number=0)
-    if exam is None or live.pk == base.pk:
+    exam: Examination | None = getattr(live, "examination", None)
+    if exam is None or not exam.pack or live.pk == base.pk:
         return None
     rows = [general_pack.Row.read(row) for row in exam.pack]
     known = general_pack.known(base)

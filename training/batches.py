@@ -67,9 +67,13 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
         ready=Count("pk", filter=waits),
         said=Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
         rewrites=Count("pk", filter=waits & WRITTEN & ~IMPORTED),
+        wrote=Count("pk", filter=Exists(_written_since(line))),
+        played=Count("pk", filter=Exists(groups.ready(recipe, line))),
     )
-    awaited = recipe.awaited if recipe.awaited and (found["rewrites"] or _wrote(line)) else 0
-    every = groups.waiting(groups.ready(recipe, line), line)
+    has_written = found["rewrites"] or found["wrote"] or (recipe.awaited and not found["every"] and _wrote(line))
+    awaited = recipe.awaited if has_written else 0
+    is_played = found["played"] or not found["every"]
+    every = groups.waiting(groups.ready(recipe, line), line) if is_played else []
     played = tuple(one.attempts for one in every if not one.is_tried)
     return Filling(
         recipe.batch_size,

@@ -154,6 +154,7 @@ class Sample(Stateful):
         indexes = (
             # Counted on every overview: a sample's row holds its tokens.
             models.Index(fields=("status", "moved_at"), name="samples_by_state"),
+            models.Index(fields=("run", "status", "origin"), name="samples_of_runs"),
         )
 
     def __str__(self) -> str:

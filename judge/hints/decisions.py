@@ -74,15 +74,16 @@ class Unwritten(TalkbackError):
     code, status, param = "invalid_text", 422, "text"
 
 
-def standing(row: Hint | Turn) -> str:
-    """A short digest of what a page shows of this hint, or of this turn's reward: 12 hex digits.
+def standing(row: Hint | Turn, *, as_read: bool = False) -> str:
+    """A short digest of what a page shows of this hint, or of this turn's reward: 12 hex digits. `as_read`: of the
+    judgement and the overruling that the turn came with, as the page does; else of those that stand now.
 
     A decision that is handed it changes nothing when the row is no longer the same.
     """
     if isinstance(row, Hint):
         shown: list[Any] = [row.pk, row.status, row.text, row.merged_into_id, row.turn.learns]
     else:
-        of = reward_of(row)
+        of = (_known_reward(row) if as_read else None) or reward_of(row)
         shown = [str(row.pk), row.learns, of["reward"], of["reward_from"], of["overruling"]]
     return hashlib.sha256(json.dumps(shown).encode("utf-8", "replace")).hexdigest()[:12]
 
@@ -209,8 +210,24 @@ def reward_of(turn: Turn) -> dict[str, Any]:
     return {"reward": None, "reward_from": ""} | (judged or {}) | {"overruling": overruling_of(turn)}
 
 
+def _known_reward(turn: Turn) -> dict[str, Any] | None:
+    """`reward_of` a turn that came with its judgement and its overruling, as a page reads it; None of any other."""
+    known = turn._state.fields_cache
+    if not {"judgement", "overruling"} <= known.keys():
+        return None
+    judged, ruled = known["judgement"], known["overruling"]
+    return {
+        "reward": judged.reward if judged else None,
+        "reward_from": judged.reward_from if judged else "",
+        "overruling": _worded(ruled),
+    }
+
+
 def overruling_of(turn: Turn) -> dict[str, Any] | None:
-    row = Overruling.objects.filter(turn=turn).first()
+    return _worded(Overruling.objects.filter(turn=turn).first())
+
+
+def _worded(row: Overruling | None) -> dict[str, Any] | None:
     return None if row is None else {"reward": row.reward, "reason": row.reason, "by": row.by_id}
 
 

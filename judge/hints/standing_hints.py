@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -60,13 +61,13 @@ class Preference:
     """The newest first; at least one."""
     opposites: tuple[Opposite, ...] = ()
 
-    @property
+    @cached_property
     def wording(self) -> str:
         """The words it was said in most often, of several the newest."""
         counts = Counter(request.words for request in self.requests)
         return max(self.requests, key=lambda request: (counts[request.words], request.at, request.hint.pk)).words
 
-    @property
+    @cached_property
     def others(self) -> list[str]:
         """Its other wordings."""
         return [words for words in dict.fromkeys(one.words for one in self.requests) if words != self.wording]
@@ -104,8 +105,8 @@ class Preference:
 def of(person: User) -> list[Preference]:
     """What this person keeps asking for, what was asked for last first. Rewrites are left out: they say how one reply
     should have been."""
-    standing = _standing(person).select_related("turn__session", "turn__checkpoint", "merged_into").order_by("-pk")
-    shown = [(hint, hint_words.guidance_in(reviews.taught(hint))) for hint in standing.defer("teacher", *LONG)[:MOST]]
+    standing = _standing(person).select_related("turn__session", "merged_into").only(*READ).order_by("-pk")
+    shown = [(hint, hint_words.guidance_in(reviews.taught(hint))) for hint in standing[:MOST]]
     asked = [(hint, words) for hint, words in shown if words]
     learned, waiting = _made_of([hint.turn_id for hint, _ in asked])
     requests = [
@@ -169,7 +170,11 @@ def live_line(person: User) -> set[int]:
     return line
 
 
-LONG = tuple(f"turn__{name}" for name in ("messages", "tools", "prompt_ids", "response_ids", "logprobs"))
+READ = (
+    *("status", "source", "text", "created_at", "merged_into__status", "merged_into__text"),
+    *("turn__session__title", "turn__session__deleted_at"),
+)
+"""What is read of a hint: its turn's row holds the whole conversation."""
 
 
 def _standing(person: User) -> QuerySet[Hint]:

@@ -172,6 +172,24 @@ def test_rolling_back_twice_goes_further_back_and_not_forth(make, engine):
         roll_back()
 
 
+def test_every_page_knows_the_way_back_in_one_query_and_right_after_each_move(make, engine, django_assert_num_queries):
+    def way_back():
+        return promotion.Answering.read().previous.number
+
+    promote(make(1))
+    promote(make(2))
+
+    assert way_back() == 1
+    with django_assert_num_queries(1):
+        assert way_back() == 1
+    roll_back()  # 1 answers, and 2 is forgotten
+    assert way_back() == 0
+    promote(make(3))
+    assert way_back() == 1
+    with django_assert_num_queries(1):
+        assert promotion.previous().number == 1
+
+
 def test_one_can_roll_back_to_any_retired_checkpoint_by_name(make, engine):
     first, second = make(1), make(2)
     promote(first)

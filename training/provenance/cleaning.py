@@ -15,6 +15,7 @@ from itertools import takewhile
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -232,9 +233,19 @@ def settle() -> None:
 
 def steps(cleaning: Cleaning) -> list[tuple[Run, Run | None]]:
     """Each run that is to be repeated, in order, with the newest run that repeats it; None: not yet, or not at all."""
-    newest = {run.again_id: run for run in cleaning.runs.select_related("checkpoint").order_by("pk")}
-    originals = Run.objects.select_related("checkpoint").in_bulk(cleaning.steps)
-    return [(originals[pk], newest.get(pk)) for pk in cleaning.steps if pk in originals]
+    return steps_of([cleaning])[cleaning.pk]
+
+
+def steps_of(cleanings: Sequence[Cleaning]) -> dict[int, list[tuple[Run, Run | None]]]:
+    """The `steps` of each of these, by its key. One query."""
+    wanted = {pk for cleaning in cleanings for pk in cleaning.steps}
+    rows = Run.objects.filter(Q(pk__in=wanted) | Q(cleaning__in=cleanings)).select_related("checkpoint").order_by("pk")
+    known = {run.pk: run for run in rows}
+    newest = {(run.cleaning_id, run.again_id): run for run in known.values()}
+    return {
+        cleaning.pk: [(known[pk], newest.get((cleaning.pk, pk))) for pk in cleaning.steps if pk in known]
+        for cleaning in cleanings
+    }
 
 
 def _catch_up(cleaning: Cleaning) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from django.db.models import Count, Q
 
 from checkpoints.models import Checkpoint
+from core.among import Among
 from training import batches
 from training.models import Run, Sample
 
@@ -52,7 +53,8 @@ def samples(checkpoints: Sequence[Checkpoint]) -> Q:
     runs = [run for one in checkpoints if (run := Run.that_made(one)) is not None]
     plain = [run.pk for run in runs if run.again_id is None]
     again = [pk for run in runs if run.again_id is not None for pk in run.learned]
-    return Q(run__in=plain, status=Sample.Status.TRAINED) | Q(pk__in=again)
+    learned = Q(run__in=Among(plain), status=Sample.Status.TRAINED)
+    return learned | Q(pk__in=Among(again)) if again else learned
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,20 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from checkpoints import loading, notices, promotion
-from checkpoints.models import Checkpoint, Cleaning, Decision, Line, Notice, Taint, Trial
+from checkpoints.models import Checkpoint, Cleaning, Decision, Line, Notice, Trial
 from core import stores
 from core.errors import IllegalMove, TalkbackError
 from training import forecast, runs
@@ -139,7 +142,8 @@ def size(number: float) -> str:
 def plan(now: datetime | None = None) -> list[Stored]:
     """Every checkpoint that has weights of its own on this disk, the newest first, with what holds each."""
     now = now or timezone.now()
-    rows = list(Checkpoint.objects.filter(let_go_at=None).exclude(path="").select_related("line").order_by("-number"))
+    kept = Checkpoint.objects.filter(let_go_at=None).exclude(path="").select_related("line").order_by("-number")
+    rows = list(kept.annotate(**{name: held for name, held, _why in _kept_by()}))
     said: dict[int, list[str]] = {row.pk: [] for row in rows}
     for pks, why in _holds(rows):
         for pk in pks:
@@ -170,30 +174,43 @@ def _by_age(row: Checkpoint, now: datetime) -> list[str]:
     return [_("%(status)s less than %(days)s days ago") % {"status": _(row.status), "days": days}]
 
 
+def _kept_by() -> list[tuple[str, Q, str]]:
+    """What keeps a checkpoint whatever its age, as far as rows alone say: a name, whether it does, why."""
+    trials = Trial.objects.filter(ended_at=None).order_by()
+    at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).order_by()
+    cleanings = Cleaning.objects.filter(status__in=(Cleaning.Status.QUEUED, Cleaning.Status.RUNNING)).order_by()
+    checkpoints = Checkpoint.objects.order_by()
+    asked = checkpoints.filter(Q(compared_first__status="queued") | Q(compared_second__status="queued"))
+    steps = checkpoints.filter(run__cleaning__in=cleanings.values("pk"))
+    needed = [Q(pk__in=cleanings.values(name)) for name in ("ancestor", "replaces", "result")]
+    return [
+        ("is_warm", _among(loading.wanted()), _("warm: the engine has it loaded")),
+        ("begins", _among(Line.objects.order_by().values("start")), _("a line began with it")),
+        ("is_tried", _among(trials.values("checkpoint")) | _among(trials.values("against")), _("on trial")),
+        ("is_parent", _among(at_work.values("parent")), _("a run goes on from it")),
+        ("answers", _among(checkpoints.filter(turns__status="answering")), _("a reply is being written with it")),
+        ("is_compared", _among(asked), _("it is being compared with another")),
+        ("has_keys", _among(checkpoints.exclude(pinned_keys=None)), _("a key asks for it")),
+        ("has_chats", _among(checkpoints.exclude(pinned_chats=None)), _("a chat asks for it")),
+        ("is_cleaned", reduce(or_, needed, _among(steps)), _("a cleaning needs it")),
+    ]
+
+
+def _among(rows: QuerySet[Any, Any]) -> Q:
+    return Q(pk__in=rows.values("pk") if rows.model is Checkpoint else rows)
+
+
 def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     """Keys of checkpoints, and why they are kept whatever their age."""
     status = Checkpoint.Status
     yield [row.pk for row in rows if row.pinned], _("pinned")
-    yield loading.wanted().values_list("pk", flat=True), _("warm: the engine has it loaded")
     back = promotion.previous_of_all(Line.objects.filter(retired_at=None))
     yield [one.pk for one in back.values()], _("what a roll back goes to")
-    yield Line.objects.exclude(start=None).values_list("start", flat=True), _("a line began with it")
-    trials = Trial.objects.filter(ended_at=None)
-    yield [pk for pair in trials.values_list("checkpoint", "against") for pk in pair], _("on trial")
-    at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
-    yield [pk for pk in at_work.values_list("parent", flat=True) if pk], _("a run goes on from it")
-    answering = Checkpoint.objects.filter(turns__status="answering")
-    yield answering.values_list("pk", flat=True), _("a reply is being written with it")
-    asked = Checkpoint.objects.filter(Q(compared_first__status="queued") | Q(compared_second__status="queued"))
-    yield asked.values_list("pk", flat=True), _("it is being compared with another")
-    yield Checkpoint.objects.exclude(pinned_keys=None).values_list("pk", flat=True), _("a key asks for it")
-    yield Checkpoint.objects.exclude(pinned_chats=None).values_list("pk", flat=True), _("a chat asks for it")
-    cleanings = Cleaning.objects.filter(status__in=(Cleaning.Status.QUEUED, Cleaning.Status.RUNNING))
-    kept = {pk for row in cleanings.values_list("ancestor", "replaces", "result") for pk in row if pk}
-    steps = Checkpoint.objects.filter(run__cleaning__in=cleanings).values_list("pk", flat=True)
-    yield kept | set(steps), _("a cleaning needs it")
-    parents = dict(Checkpoint.objects.values_list("pk", "parent"))
-    tainted = set(Taint.objects.values_list("checkpoint", flat=True))
+    for name, _held, why in _kept_by():
+        yield [row.pk for row in rows if getattr(row, name)], why
+    lineage = Checkpoint.objects.order_by().values_list("pk", "parent", "taints__pk")
+    parents = {pk: parent for pk, parent, _taint in lineage}
+    tainted = {pk for pk, _parent, taint in lineage if taint}
     live = [row.pk for row in rows if row.status == status.LIVE and row.pk in tainted]
     yield [pk for pk in (_untainted(pk, parents, tainted) for pk in live) if pk], _("a cleaning would begin with it")
 
@@ -227,14 +244,14 @@ def disk(stored: list[Stored], now: datetime | None = None) -> Disk:
     space = shutil.disk_usage(home)
     newest = [one.bytes for one in stored if one.bytes][: forecast.RUNS]
     made = Checkpoint.objects.filter(created_at__gt=now - timedelta(days=MEASURED_DAYS)).exclude(path="")
-    first = made.order_by("created_at").values_list("created_at", flat=True).first()
+    first, number = made.aggregate(first=Min("created_at"), number=Count("pk")).values()
     days = max(1.0, (now - first).total_seconds() / 86400) if first else 1.0
     return Disk(
         used=sum(one.bytes for one in stored),
         free=space.free,
         total=space.total,
         growth=sum(newest) // len(newest) if newest else None,
-        runs_a_day=made.count() / days,
+        runs_a_day=number / days,
         goes=sum(one.bytes for one in stored if one.goes),
     )
 

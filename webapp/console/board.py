@@ -178,10 +178,9 @@ def gather(**also: QuerySet[Any, Any]) -> Facts:
     except redis.RedisError:
         silences = None
     status = Checkpoint.Status
-    number = promotion.number_before(SHARED) if counts["checkpoints"]["retired"] else None
     shown = Q(status__in=(status.CANDIDATE, status.PASSED, status.APPROVED)) | Q(status=status.LIVE, line=SHARED)
-    rows = Checkpoint.objects.filter(shown | Q(number=number)).with_taints()
-    checkpoints = list(rows.select_related("line", "parent", "examination").defer(*OF_EXAM).order_by("number"))
+    rows = Checkpoint.objects.with_taints().select_related("line", "parent", "examination").defer(*OF_EXAM)
+    checkpoints, previous = promotion.beside_previous(rows.order_by("number"), shown)
     live = next(one for one in checkpoints if one.status == status.LIVE and one.line_id == SHARED)
     candidate = next((one for one in checkpoints if one.status == status.CANDIDATE), None)
     passed = [one for one in checkpoints if one.status == status.PASSED and not one.is_on_hold]
@@ -200,7 +199,7 @@ def gather(**also: QuerySet[Any, Any]) -> Facts:
         batch=batch,
         set_aside=batch.set_aside if has_ended else 0,
         live=live,
-        previous=next((one for one in checkpoints if one.number == number), None),
+        previous=previous,
         run=run,
         candidate=candidate,
         examination=getattr(candidate, "examination", None),

@@ -22,7 +22,6 @@ from checkpoints.models import SHARED, Checkpoint, Line, Taint
 from core.errors import TalkbackError
 from feedback.models import Feedback
 from gate import wording
-from gate.models import Examination
 from judge.models import Hint, Judgement, Vote
 from judge.samples import pooling, redaction
 from training import batches, forecast, hours, line_recipes
@@ -102,11 +101,15 @@ def replies_and_lessons(checkpoints: list[int]) -> tuple[dict[int, int], dict[in
     return dict(wrote.values_list("checkpoint", "n")), dict(made.values_list("checkpoint", "n"))
 
 
+OF_PAGE = ("line", "parent", "run", "examination__against")
+"""What comes with the checkpoint of a page, for its panels too."""
+
+
 @needs("checkpoints")
 @require_GET
 def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
-    shown = get_object_or_404(Checkpoint.objects.select_related("line", "parent", "run"), number=number)
-    examination = Examination.objects.select_related("against").filter(checkpoint=shown).first()
+    shown = get_object_or_404(Checkpoint.objects.select_related(*OF_PAGE), number=number)
+    examination = getattr(shown, "examination", None)
     line = lineage(shown)
     again, pairs = exams.again(examination, person(request)), exams.pairs(examination)
     run = Run.that_made(shown)

@@ -10,8 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -57,15 +57,18 @@ def home(request: HttpRequest) -> HttpResponse:
     """Everything of this person's, and the next pair to choose from."""
     user = person(request)
     evidence = helped.of_person(user)
-    return marked(render(request, "evaluation/helped.html", told(evidence) | asked(request)))
+    return marked(render(request, "evaluation/helped.html", told(evidence) | asked(request, choices=evidence.choices)))
 
 
 @needs("review")
 @require_GET
 def line(request: HttpRequest) -> HttpResponse:
     """One line, the shared one where none is named, and the way to the others."""
-    shown = get_object_or_404(Line, name=request.GET.get("line") or SHARED)
-    context = told(helped.of_line(shown), "people") | {"line": shown, "lines": Line.objects.all()}
+    lines = list(Line.objects.all())
+    shown = next((one for one in lines if one.name == (request.GET.get("line") or SHARED)), None)
+    if shown is None:
+        raise Http404
+    context = told(helped.of_line(shown), "people") | {"line": shown, "lines": lines}
     return render(request, "evaluation/helped_in_line.html", context)
 
 
@@ -99,19 +102,21 @@ def again(request: HttpRequest, said: str, pk: int | None = None) -> HttpRespons
     return redirect(f"{reverse('helped:home')}{f'?pair={pk}' if pk else ''}#blind")
 
 
-def asked(request: HttpRequest, pk: int | None = None) -> dict[str, Any]:
-    """What the blind question's part of the page shows."""
+def asked(request: HttpRequest, pk: int | None = None, choices: Tally | None = None) -> dict[str, Any]:
+    """What the blind question's part of the page shows; `choices` are this person's, where they are counted already."""
     user, wanted = person(request), request.GET.get("pair", "")
     pk = int(wanted) if pk is None and wanted.isdecimal() and len(wanted) < 19 else pk
-    choices = blind.tally(blind.choices_of(user).values_list("picked", flat=True))
+    if choices is None:
+        choices = blind.tally(blind.choices_of(user).values_list("picked", flat=True))
+    pair, waiting = blind.at_hand(user, pk)
     return {
-        "pair": blind.at_hand(user, pk),
-        "waiting": blind.waiting(user).count(),
+        "pair": pair,
+        "waiting": waiting,
         "keys": KEYS,
         "choices": choices,
         "preferred": preferred(choices),
         "choices_chart": shares.choices(choices),
-        "can_undo": user.blind_choices.exists(),
+        "can_undo": choices != Tally() or user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
     }
 

@@ -98,6 +98,16 @@ class TestClaims:
         assert claims.take("hint", 7, ana.user) is None
         assert Claim.objects.count() == 1
 
+    def test_what_one_took_a_moment_ago_is_not_written_again_and_of_two_items_one_is_kept(
+        self, ana, bea, django_assert_num_queries
+    ):
+        assert claims.take("hint", 7, ana.user, claims.of_desk("hint")) is None
+        with django_assert_num_queries(1):  # what reviewers have
+            assert claims.take("hint", 7, ana.user, claims.of_desk("hint")) is None
+        assert claims.take("hint", 7, bea.user, claims.of_desk("hint")).by == ana.user
+        assert claims.take("hint", 8, ana.user, claims.of_desk("hint")) is None
+        assert list(Claim.objects.values_list("item", "by__username")) == [("8", ana.user.username)]
+
 
 class TestSecondLooks:
     """A share of what was decided is read by another reviewer, who is not told what was said."""

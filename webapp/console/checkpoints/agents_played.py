@@ -69,7 +69,7 @@ class Awaited:
 
 def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """What was played; None where no agents were asked."""
-    exam = Examination.objects.filter(checkpoint=checkpoint).select_related("against").first()
+    exam: Examination | None = getattr(checkpoint, "examination", None)
     if exam is None or not exam.agents:
         return None
     every = [Played.read(row) for row in exam.agents]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import messages
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
@@ -12,7 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.models import Checkpoint, Cleaning, Taint
 from training.provenance import cleaning
-from webapp.console.checkpoints.tainted import stand, tainted
+from webapp.console.checkpoints.tainted import stands, tainted
 from webapp.console.doors import needs, numbered, person, said_aloud
 
 SHOWN = 10
@@ -23,16 +24,19 @@ SHOWN = 10
 @require_GET
 def index(request: HttpRequest) -> HttpResponse:
     """What answers with something that was taken back first; then what may again, and what was done."""
-    rows = Cleaning.objects.select_related("line", "ancestor", "replaces", "result", "by")
+    rows = Cleaning.objects.select_related("line", "ancestor", "replaces__line", "result", "by")
+    is_active = Q(status__in=cleaning.ACTIVE)
+    over = Cleaning.objects.exclude(is_active).values("pk")[:SHOWN]
+    shown = stands(list(rows.filter(is_active | Q(pk__in=over))))
     standing = Taint.objects.filter(cleaned_by=None).exclude(checkpoint__status=Checkpoint.Status.REJECTED)
     standing = standing.select_related("checkpoint__line", "checkpoint__run").order_by("-checkpoint__number")
     live = [tainted(one) for one in standing if one.checkpoint.status == Checkpoint.Status.LIVE]
     context = {
         "live": live,
         "others": [one for one in standing if one.checkpoint.status != Checkpoint.Status.LIVE],
-        "active": [stand(row) for row in rows.filter(status__in=cleaning.ACTIVE)],
-        "over": [stand(row) for row in rows.exclude(status__in=cleaning.ACTIVE)[:SHOWN]],
-        "busy": set(rows.filter(status__in=cleaning.ACTIVE).values_list("line", flat=True)),
+        "active": [one for one in shown if one.is_active],
+        "over": [one for one in shown if not one.is_active],
+        "busy": {one.row.line_id for one in shown if one.is_active},
     }
     return render(request, "checkpoints/cleanings.html", context)
 

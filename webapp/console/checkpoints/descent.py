@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
@@ -37,36 +37,40 @@ class Totals:
 def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """Lineage in numbers on a checkpoint's page."""
     steps = lineage.ancestry(checkpoint)
-    own, whole = totals([checkpoint]), totals([step.checkpoint for step in steps])
+    own, whole = totals([checkpoint], [step.checkpoint for step in steps])
     return {"checkpoint": checkpoint, "steps": steps, "own": own, "whole": whole, "origin": origin(checkpoint)}
 
 
-def totals(checkpoints: list[Checkpoint]) -> Totals:
-    """In one query."""
-    learned = Sample.objects.filter(lineage.samples(checkpoints))
-    turns = Turn.objects.filter(_of(learned))
-    found = count_rows(
-        samples=learned,
-        taken_back=learned.filter(lineage.GONE),
-        turns=turns,
-        votes=Vote.objects.filter(turn__in=turns.values("pk")),
-        hints=Judgement.objects.filter(turn__in=turns.values("pk")).exclude(hint=""),
-        feedback=Feedback.objects.standing().filter(turn__in=turns.values("pk")),
-        people=User.objects.filter(pk__in=Session.objects.filter(turns__in=turns.values("pk")).values("user")),
-    )
-    return Totals(**found)
+def totals(*lines: list[Checkpoint]) -> list[Totals]:
+    """Of each of these lines of checkpoints. One query."""
+    parts = {f"{name} {at}": rows for at, line in enumerate(lines) for name, rows in _counted(line).items()}
+    found = count_rows(**parts)
+    return [
+        Totals(**{name.removesuffix(f" {at}"): n for name, n in found.items() if name.endswith(f" {at}")})
+        for at in range(len(lines))
+    ]
 
 
-def _of(learned: Any) -> Q:
-    """Turns that these samples were made of: the sample names its turn, or, an old one, its verdict does. Each way is
-    asked for by itself, and not all turns are joined with all verdicts."""
-    pks = learned.order_by().values("pk")
-    origins = learned.exclude(origin=None).order_by().values("origin")
-    return Q(
-        pk__in=origins.union(
-            *(Judgement.objects.filter(**{f"{name}__in": pks}).values("turn") for name in ("sample", "learned"))
-        )
-    )
+def _counted(line: list[Checkpoint]) -> dict[str, QuerySet[Any, Any]]:
+    learned = Sample.objects.filter(lineage.samples(line))
+    turns = _of(learned)
+    return {
+        "samples": learned,
+        "taken_back": learned.filter(lineage.GONE),
+        "turns": Turn.objects.filter(pk__in=turns),
+        "votes": Vote.objects.filter(turn__in=turns),
+        "hints": Judgement.objects.filter(turn__in=turns).exclude(hint=""),
+        "feedback": Feedback.objects.standing().filter(turn__in=turns),
+        "people": User.objects.filter(pk__in=Session.objects.filter(turns__in=turns).values("user")),
+    }
+
+
+def _of(learned: QuerySet[Sample]) -> QuerySet[Sample, Any]:
+    """The keys of the turns that these samples were made of: the sample names its turn, or, an old one, its verdict
+    does. Each way is asked for by itself, and not all turns are joined with all verdicts."""
+    old = learned.filter(origin=None).order_by().values("pk")
+    verdicts = (Judgement.objects.filter(**{f"{name}__in": old}).values("turn") for name in ("sample", "learned"))
+    return learned.exclude(origin=None).order_by().values("origin").union(*verdicts)
 
 
 def origin(checkpoint: Checkpoint) -> Mapping[str, Any] | None:

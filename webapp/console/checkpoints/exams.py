@@ -144,7 +144,7 @@ class Standing:
 
 def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """The exam's parts; None before there are any."""
-    exam = Examination.objects.filter(checkpoint=checkpoint).select_related("against").first()
+    exam: Examination | None = getattr(checkpoint, "examination", None)
     if exam is None or not (exam.pack or exam.personal or exam.meter):
         return None
     rows = [general_pack.Row.read(row) for row in exam.pack]
@@ -179,10 +179,13 @@ def again(exam: Examination | None, user: User) -> list[Again]:
     if exam is None:
         return []
     rows = AskedAgain.objects.visible_to(user).filter(examination=exam).select_related("turn__session")
+    if not rows:
+        return []
+    turns = [row.turn_id for row in rows]
     said: dict[UUID, list[Feedback]] = defaultdict(list)
-    for one in Feedback.objects.standing().filter(turn__in=rows.values("turn")).order_by("pk"):
+    for one in Feedback.objects.standing().filter(turn__in=turns).order_by("pk"):
         said[one.turn_id].append(one)
-    verdicts = {one.turn_id: one for one in Judgement.objects.filter(turn__in=rows.values("turn")).defer("teacher")}
+    verdicts = {one.turn_id: one for one in Judgement.objects.filter(turn__in=turns).defer("teacher")}
     return [_again(row, said[row.turn_id], verdicts.get(row.turn_id), exam, user) for row in rows]
 
 

@@ -45,7 +45,7 @@ def learned(request: HttpRequest, number: int) -> HttpResponse:
         "checkpoint": shown,
         "steps": steps,
         "is_whole": is_whole,
-        "totals": descent.totals(rows),
+        "totals": descent.totals(rows)[0],
         "page": page,
         "lessons": descent.lessons(list(page.object_list)),
         "origin": descent.origin(shown),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import Count, Window
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
@@ -53,14 +54,15 @@ def storage(request: HttpRequest) -> HttpResponse:
     stored = retention.plan()
     disk = retention.disk(stored)
     largest = max((one.bytes for one in stored), default=0) or 1
-    gone = Checkpoint.objects.exclude(let_go_at=None).order_by("-let_go_at")
+    gone = Checkpoint.objects.exclude(let_go_at=None).order_by("-let_go_at").annotate(of=Window(Count("*")))
+    newest = list(gone[:MOST_GONE])
     context = {
         "rows": [(one, round(WIDTH * one.bytes / largest, 1)) for one in stored],
         "goes": [one for one in stored if one.goes],
         "disk": disk,
         "stretches": stretches(disk),
-        "gone": gone[:MOST_GONE],
-        "gone_count": gone.count(),
+        "gone": newest,
+        "gone_count": newest[0].of if newest else 0,
         "rules": rules(),
         "pictures": keeping.bytes_held(),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from checkpoints.models import Checkpoint, Cleaning, Taint
 from gate.models import Examination
 from training.models import Run
-from training.provenance import cleaning, taints
+from training.provenance import cleaning
 from training.provenance.cleaning import NothingToClean, Plan
 
 
@@ -57,15 +57,29 @@ class Stand:
 
 
 def stand(row: Cleaning) -> Stand:
-    both = [one for one in (row.replaces_id, row.result_id) if one is not None]
-    exams = {exam.checkpoint_id: exam for exam in Examination.objects.filter(checkpoint__in=both)}
+    return stands([row])[0]
+
+
+def stands(rows: Sequence[Cleaning]) -> list[Stand]:
+    """Each of these, which come with their checkpoints. Three queries."""
+    both = {pk for row in rows for pk in (row.replaces_id, row.result_id) if pk is not None}
+    examined = Examination.objects.select_related("checkpoint").filter(checkpoint__in=both)
+    exams = {exam.checkpoint_id: exam for exam in examined}
+    tainted = set(Taint.objects.filter(checkpoint__in=both).values_list("checkpoint", flat=True))
+    steps = cleaning.steps_of(rows)
+    return [_stand(row, steps[row.pk], exams, is_tainted=row.result_id in tainted) for row in rows]
+
+
+def _stand(
+    row: Cleaning, steps: list[tuple[Run, Run | None]], exams: Mapping[int, Examination], *, is_tainted: bool
+) -> Stand:
     warning = ""
-    if row.result is not None and taints.of(row.result) is not None:
+    if is_tainted:
         warning = _("%(checkpoint)s learned something that was taken back since: learn it again once more.") % {
             "checkpoint": row.result
         }
-    shown = [exams[pk] for pk in both if pk in exams] if row.result_id is not None else []
-    return Stand(row, cleaning.steps(row), shown, warning)
+    pair = (row.replaces_id, row.result_id) if row.result_id is not None else ()
+    return Stand(row, steps, [exams[pk] for pk in pair if pk in exams], warning)
 
 
 @dataclass(frozen=True)

@@ -326,12 +326,13 @@ def routes(of: Kind, pk: str) -> list[URLPattern]:
     ]
 
 
-def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts) -> Parts:
-    """What page and fragment draw from: the row at hand, the counts, and the way back."""
+def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts, held: Sequence[Claim] | None = None) -> Parts:
+    """What page and fragment draw from: the row at hand, the counts, and the way back. `held` is what reviewers have,
+    where it is known already."""
     context = {"queue": queue, "at": at, "last": undoing.last(person(request)), **queue.counts()}
     if at is not None:
-        claim = claims.take(queue.KIND, at.pk, person(request))
-        context |= {**queue.details(at, request.GET), "seen": decisions.standing(at)}
+        claim = claims.take(queue.KIND, at.pk, person(request), held)
+        context |= {**queue.details(at, request.GET), "seen": decisions.standing(at, as_read=True)}
         context["claimed"] = claims.sentence(claim) if claim else ""
     return context | told
 
@@ -352,13 +353,14 @@ def whole(
     request: HttpRequest, queue: Queue[Any], at: Any = None, *, after: str = "", status: int = 200, **told: Any
 ) -> HttpResponse:
     """The desk as a page."""
-    listed, others = queue.listed(after), claims.of_others(queue.KIND, person(request))
+    listed, held = queue.listed(after), claims.of_desk(queue.KIND)
+    others = claims.of_others(queue.KIND, person(request), held)
     name_claims(queue, listed["rows"], others)
     free = next((row for row in listed["rows"] if str(row.pk) not in others), None)
     if at is None and free is not None:
         at = queue.found(free.pk)
     rules = {"rules": readings.rules(queue.KIND)}
-    context = {**listed, **queue.under(), **rules, **desk(request, queue, at, told)}
+    context = {**listed, **queue.under(), **rules, **desk(request, queue, at, told, held)}
     return render(request, "review/desk.html", context, status=status)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import path
@@ -60,7 +61,7 @@ SOURCES = {
 """Where a hint's words come from, for people; the least trusted comes last."""
 
 LONG = (
-    *("turn__prompt_ids", "turn__response_ids", "turn__logprobs", "turn__tools", "turn__checkpoint__probe"),
+    *("turn__prompt_ids", "turn__logprobs", "turn__tools", "turn__checkpoint__probe"),
     "turn__judgement__teacher",
 )
 """Columns as long as a conversation, which no page shows."""
@@ -131,9 +132,12 @@ class Hints(Queue[Hint]):
         if self.person:
             rows = rows.filter(turn__session__user__username=self.person)
         if self.search:
-            named = Q(text__icontains=self.search) | Q(proposed__icontains=self.search)
-            rows = rows.filter(named | Q(turn__text__icontains=self.search))
+            rows = rows.filter(self.searched())
         return rows
+
+    def searched(self) -> Q:
+        named = Q(text__icontains=self.search) | Q(proposed__icontains=self.search)
+        return named | Q(turn__text__icontains=self.search)
 
     def rows(self) -> QuerySet[Hint]:
         rows = self.narrowed(Hint.objects.select_related("turn__session__user", "decided_by").only(*LISTED))
@@ -145,27 +149,34 @@ class Hints(Queue[Hint]):
 
     def found(self, pk: Any) -> Hint | None:
         about = ("turn__session__user", "turn__checkpoint", "turn__judgement__sample", "decided_by", "merged_into")
-        return Hint.objects.select_related(*about).defer(*LONG).filter(pk=pk).first()
+        followers = Hint.objects.filter(merged_into=OuterRef("pk")).order_by().values("merged_into")
+        counted = Coalesce(Subquery(followers.annotate(n=Count("pk")).values("n")), 0)
+        return Hint.objects.select_related(*about).defer(*LONG).annotate(followers=counted).filter(pk=pk).first()
 
     def counts(self) -> Parts:
-        narrow = self.narrowed(Hint.objects.order_by())
-        by_status = dict(narrow.filter(ON_RECORD).values_list("status").annotate(count=Count("pk")))
-        within = Hint.objects.all() if self.status == ALL else Hint.objects.filter(ON_RECORD, status=self.status)
+        by_status: Counter[str] = Counter()
         by_source: Counter[str] = Counter()
         by_person: Counter[str] = Counter()
-        groups = within.order_by().values_list("source", "turn__session__user__username").annotate(count=Count("pk"))
-        for source, name, count in groups:
-            if self.person in ("", name):
-                by_source[source] += count
-            if self.source in ("", source):
-                by_person[name] += count
+        named = ("status", "source", "turn__session__user__username")
+        of = Hint.objects.order_by().annotate(
+            on_record=Case(When(ON_RECORD, then=True), default=False),
+            found=Count("pk", filter=self.searched()) if self.search else Count("pk"),
+        )
+        for status, source, name, on_record, found, count in of.values_list(*named, "on_record", "found").annotate(
+            count=Count("pk")
+        ):
+            is_of, is_from = self.person in ("", name), self.source in ("", source)
+            if is_of and is_from:
+                by_status[ALL] += found
+                by_status[status] += found if on_record else 0
+            if self.status == ALL or (on_record and status == self.status):
+                by_source[source] += count if is_of else 0
+                by_person[name] += count if is_from else 0
         sources = [(one, f"{_(one)} ({by_source[one]})") for one in Hint.Source.values if by_source[one]]
-        people = [(name, f"{name} ({count})") for name, count in sorted(by_person.items())]
-        tabs = [
-            self.tabbed(status, pgettext("hint", status), by_status.get(status, 0)) for status in Hint.Status.values
-        ]
+        people = [(name, f"{name} ({count})") for name, count in sorted(by_person.items()) if count]
+        tabs = [self.tabbed(status, pgettext("hint", status), by_status[status]) for status in Hint.Status.values]
         return {
-            "tabs": [*tabs, self.tabbed(ALL, pgettext("hints", "all"), narrow.count())],
+            "tabs": [*tabs, self.tabbed(ALL, pgettext("hints", "all"), by_status[ALL])],
             "selects": [
                 self.select("source", _("From which source"), _("from any source"), sources),
                 self.select("person", _("Of whom"), _("of any person"), people),
@@ -189,11 +200,10 @@ class Hints(Queue[Hint]):
             "evidence": (judgement.evidence if judgement else "") or seen.text,
             "evidence_changed": bool(row.evidence) and row.evidence != seen.digest,
             "votes": votes_on(row),
-            "others": list(Hint.objects.filter(turn=turn).exclude(pk=row.pk).only("status", "text", "turn")),
-            "followers": row.merged.count(),
+            "followers": row.followers,  # type: ignore[attr-defined]  # as `found` counts them
             "consequence": consequence(row, seen),
             "reasons": list(enumerate(REASONS, start=1)),
-            **candidates(row, words(sent, "likely", 200)),
+            **beside(row, words(sent, "likely", 200)),
         }
 
     def part(self, row: Hint, sent: QueryDict) -> tuple[str, Parts] | None:
@@ -256,9 +266,9 @@ def votes_on(hint: Hint) -> list[Vote]:
 
 def consequence(hint: Hint, seen: Evidence) -> str:
     """What accepting will do, or did, in a sentence or two."""
-    line = Line.of(hint.turn.session.user)
-    recipe = line_recipes.recipe_of(line)
-    waits = batches.filling(recipe, line).full_sentence
+    line = Line.row_of(hint.turn.session.user)
+    recipe = line_recipes.recipe_of_row(line)
+    waits = batches.filling(recipe, line.name).full_sentence
     if reason := sample_rows.unfit(hint.turn, seen, recipe):
         return _("Accepting keeps the hint, and teaches nothing by this turn: %(why)s.") % {"why": _(reason)}
     if not recipe.w_opd:
@@ -276,11 +286,20 @@ def consequence(hint: Hint, seen: Evidence) -> str:
     return f"{_('Accepting teaches this turn: the reply is learned as the hint would have it.')} {waits}"
 
 
-def candidates(hint: Hint, search: str) -> Parts:
+def beside(hint: Hint, search: str) -> Parts:
+    """The other hints on its turn, and those of `candidates`. One query."""
+    found = of_same_person(hint, search, same_turn=True)
+    others = sorted(
+        (one for one in found if one.turn_id == hint.turn_id), key=lambda one: (one.created_at, one.pk), reverse=True
+    )
+    return {"others": others, **candidates(hint, search, [one for one in found if one.can_lead])}
+
+
+def candidates(hint: Hint, search: str, found: list[Hint] | None = None) -> Parts:
     """Which hints this one could be merged into: those that ask for the same, then those in much the same words;
     or, if the reviewer searches, those with these words. Only the same person's: what one asks for is not the
-    other's."""
-    chosen = mergeable(hint, search)
+    other's. `found` are those of `of_same_person`, where they are known."""
+    chosen = of_same_person(hint, search) if found is None else found
     twins = [other for other in chosen if likeness.of_a_kind(hint.text, other.text)] if not search else []
     if not search:
         shared = {other.pk: fuzz.token_set_ratio(hint.text, other.text) for other in chosen}
@@ -288,14 +307,21 @@ def candidates(hint: Hint, search: str) -> Parts:
     return {"likely": search, "targets": chosen[:TARGETS], "twins": twins[:2]}
 
 
-def mergeable(hint: Hint, search: str) -> list[Hint]:
-    """The newest hints of the same person that this one could be merged into."""
-    rows = Hint.objects.filter(turn__session__user=hint.turn.session.user_id)
-    rows = rows.exclude(pk=hint.pk).exclude(status__in=(Hint.Status.REJECTED, Hint.Status.MERGED))
+def of_same_person(hint: Hint, search: str, *, same_turn: bool = False) -> list[Any]:
+    """The newest hints of the same person that this one could be merged into: each `can_lead`. With `same_turn` all
+    others on its turn are among them, in front."""
+    leads = Q(turn__session__user=hint.turn.session.user_id)
+    leads &= ~Q(status__in=(Hint.Status.REJECTED, Hint.Status.MERGED))
     if search:
-        rows = rows.filter(text__icontains=search)
-    rows = rows.select_related("turn__session__user").only("text", "status", "turn__session__user__username")
-    return list(rows.order_by("-moved_at", "-pk")[:LOOKED_THROUGH])
+        leads &= Q(text__icontains=search)
+    here = Q(turn=hint.turn_id) if same_turn else Q(pk__in=[])
+    rows = Hint.objects.filter(leads | here).exclude(pk=hint.pk)
+    rows = rows.annotate(
+        can_lead=Case(When(leads, then=True), default=False), is_here=Case(When(here, then=0), default=1)
+    )
+    rows = rows.select_related("turn__session__user")
+    rows = rows.only("text", "status", "created_at", "turn", "turn__session__user__username")
+    return list(rows.order_by("is_here", "-moved_at", "-pk")[:LOOKED_THROUGH])
 
 
 def policies(typed: Any = None) -> Parts:

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop, ngettext
 
 from chat.models import Turn
+from core.counting import count_rows
 from feedback.models import Feedback
 from judge.hints import reviews, undecided
 from judge.models import Judgement, Overruling, Ruling, Vote
@@ -111,11 +112,12 @@ class Rewards(Queue[Turn]):
         return Turn.objects.select_related(*about).defer(*LONG).filter(ON_RECORD, pk=pk).first()
 
     def counts(self) -> Parts:
+        counted = count_rows(**{show: self.shown(show).select_related(None) for show in SHOWN})
         person = [(self.person, self.person)] if self.person else []
         by = [(one, _("by %(source)s") % {"source": _(one)}) for one in SOURCES]
         rewards = [(name, _("reward %(reward)s") % {"reward": signed(one)}) for name, one in REWARDS.items()]
         return {
-            "tabs": [self.tabbed(show, name, self.shown(show).count()) for show, name in SHOWN.items()],
+            "tabs": [self.tabbed(show, name, counted[show]) for show, name in SHOWN.items()],
             "selects": [
                 self.select("by", _("By whom"), _("by any person"), by),
                 self.select("reward", _("Which reward"), _("any reward"), rewards),
@@ -126,11 +128,11 @@ class Rewards(Queue[Turn]):
     def details(self, row: Turn, sent: QueryDict) -> Parts:
         judgement = getattr(row, "judgement", None)
         overruling = getattr(row, "overruling", None)
-        seen = evidence.of(row)
+        given = list(Feedback.objects.standing().filter(turn=row).select_related("by"))
+        seen = evidence.of(row, given)
         votes = list(row.votes.filter(question=Vote.Question.SCORE).order_by("index", "pk"))
         for vote in votes:
             vote.counts = vote.evidence in ("", seen.unswayed.digest, seen.digest)  # type: ignore[attr-defined]
-        given = list(Feedback.objects.standing().filter(turn=row).select_related("by"))
         return {
             "turn": row,
             "judgement": judgement,

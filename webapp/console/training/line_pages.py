@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from asgiref.sync import async_to_sync
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db.models import Prefetch
+from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
@@ -70,9 +70,13 @@ def standing(line: Line, previous: Checkpoint | None) -> Standing:
         ready=batch.ready + batch.set_aside if batch else line.samples.filter(status="ready").count(),
         batch=batch,
         fault=fault,
-        runs=list(line.runs.defer("metrics", "usage").order_by("-pk")[:RUNS]),
+        runs=line.newest_runs if hasattr(line, "newest_runs") else list(_newest(line.runs.all())),
         passed=[one for one in checkpoints if one.status == Checkpoint.Status.PASSED],
     )
+
+
+def _newest(runs: QuerySet[Run]) -> QuerySet[Run]:
+    return runs.defer("metrics", "usage").order_by("-pk")[:RUNS]
 
 
 @needs("training")
@@ -80,7 +84,10 @@ def standing(line: Line, previous: Checkpoint | None) -> Standing:
 def home(request: HttpRequest) -> HttpResponse:
     """Every line, the shared one first and the retired ones last."""
     answering = Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.PASSED))
-    found = Line.objects.select_related("start").prefetch_related("members__user", Prefetch("checkpoints", answering))
+    newest = Prefetch("runs", _newest(Run.objects.all()), to_attr="newest_runs")
+    found = Line.objects.select_related("start").prefetch_related(
+        "members__user", Prefetch("checkpoints", answering), newest
+    )
     rows = sorted(found, key=lambda line: (line.retired_at is not None, not line.is_shared))
     previous = promotion.previous_of_all(Line.objects.all())
     context = {
