@@ -79,7 +79,7 @@ PAGES = {
         "console:notices", "console:notice_read", "console:waiting",
         "console:webhooks", "console:webhook_make", "console:webhook_test", "console:webhook_remove",
         "console:tools", "console:tool_add", "console:tool_look", "console:tool_change", "console:tool_remove",
-        "settings:notices", "console:schedule", "console:health",
+        "settings:notices", "console:settings", "consent:home", "console:schedule", "console:health",
         "console:welcome_ask", "console:welcome_teach", "console:welcome_put_away",
         "console:clients", "console:client_new", "console:client_try", "console:client_save", "console:client",
         "console:client_delete", "console:client_undo", "console:resort",
