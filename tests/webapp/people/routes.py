@@ -23,7 +23,7 @@ PAGES = {
     **rows(
         TALKER,
         "chat:home", "chat:start", "chat:new", "chat:more-own", "chat:more-api", "chat:session", "chat:say",
-        "chat:stop", "chat:rename", "chat:default-terms", "chat:terms", "chat:file",
+        "chat:stop", "chat:rename", "chat:default-terms", "chat:terms", "chat:file", "chat:picture",
         "chat:prompts", "chat:pick-prompt", "chat:prompt", "chat:remove-prompt", "chat:choose", "chat:compare",
         "chat:beside", "chat:keep", "chat:archive", "chat:search", "chat:folder", "chat:rename-folder",
         "chat:remove-folder", "chat:manage", "chat:pin", "chat:put-away", "chat:move", "chat:continue",
