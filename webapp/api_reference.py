@@ -185,4 +185,4 @@ def _example(schema: Schema, said: Schema, depth: int = 0) -> Any:
     if kind == "object":
         names = said.get("required", ()) if depth < DEEPEST else ()
         return {name: _example(schema, said["properties"][name], depth + 1) for name in names}
-    return {"integer": said.get("minimum", 0), "number": said.get("minimum", 0), "boolean": True}.get(kind, "…")
+    return {"integer": said.get("minimum", 0), "number": said.get("minimum", 0), "boolean": True}.get(str(kind), "…")
