@@ -6,14 +6,13 @@ python .ci/reference.py
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -68,54 +67,22 @@ def code(value: str) -> str:
     return value if " " in value else f"`{value}`" if value else ""
 
 
-def default_of(call: ast.Call, *, is_flag: bool) -> str:
-    """What an `env("NAME", default)` falls back to; empty where that is worked out from something else."""
-    if len(call.args) < 2:
-        return "0" if is_flag else ""
-    source = compile(ast.Expression(call.args[1]), "default", "eval")
-    try:
-        return str(eval(source, {"DATA_DIR": PurePosixPath("DATA_DIR"), "str": str}))  # noqa: S307  # our own source
-    except NameError:
-        return ""
-
-
-def read_by_django() -> Iterator[tuple[str, str, str]]:
-    """Name, default and docstring of each `NAME = … env("NAME", default) …` of webapp/settings.py."""
-    body = ast.parse((ROOT / "webapp" / "settings.py").read_text(encoding="utf-8")).body
-    for node, after in zip(body, [*body[1:], None], strict=True):
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            continue
-        name = node.targets[0].id
-        calls = [call for call in ast.walk(node) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)]
-        for call in calls:
-            first = call.args[0] if call.args else None
-            if isinstance(first, ast.Constant) and first.value == name:
-                is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-                if not is_text:
-                    raise SystemExit(f"webapp/settings.py: {name} has no docstring.")
-                yield name, default_of(call, is_flag=isinstance(node.value, ast.Compare)), str(after.value.value)  # type: ignore[union-attr]
-
-
 def settings() -> str:
-    from installation.settings import FOR_A_START, KEPT
+    from webapp.console.system.settings_source import Setting, known
 
-    known = {name: (default, text) for name, default, text in read_by_django()} | FOR_A_START
-    if missing := set(KEPT) - set(known):
-        raise SystemExit(f"Nothing says what these settings are: {', '.join(sorted(missing))}.")
-    secret = {"SECRET_KEY"}
+    def named(one: Setting) -> str:
+        value = "" if one.name == "SECRET_KEY" else code(one.default)
+        return f"`{one.name}`{'*' if one.is_kept else ''}" + (f" ({value})" if value else "")
 
-    def named(name: str, default: str) -> str:
-        value = "" if name in secret else code(default)
-        return f"`{name}`{'*' if name in KEPT else ''}" + (f" ({value})" if value else "")
-
-    rows = [item(named(name, default), about(text)) for name, (default, text) in sorted(known.items())]
+    rows = [item(named(one), about(one.meaning)) for one in sorted(known(), key=lambda one: one.name)]
     listed = "\n".join(rows)
     return f"""# Settings
 
 {MADE}
 
 Give them to `make up` or in the environment. Those marked * are remembered in `DATA_DIR/env` for later starts; an
-empty value (`make up JUDGE_URL=`) forgets one. Defaults are in brackets; `1` is yes and `0` is no.
+empty value (`make up JUDGE_URL=`) forgets one. Defaults are in brackets; `1` is yes and `0` is no. *System › Settings*
+shows what each is here.
 
 {listed}
 """

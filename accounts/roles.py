@@ -28,6 +28,7 @@ RIGHTS = {
     "training": Role.OPERATOR,  # runs, recipe, schedule, lines
     "checkpoints": Role.OPERATOR,  # approve, try, roll back, storage
     "engines": Role.OPERATOR,
+    "consent": Role.OPERATOR,  # what each person allows to be learned from
     "clients": Role.OPERATOR,
     "notices": Role.OPERATOR,
     "worlds": Role.OPERATOR,  # the attempts of all people's agents

@@ -65,6 +65,8 @@ class EpisodeAsked(Posted):
 
 
 class EpisodeEnded(Posted):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "solved", "outcome": 1.0}]})
+
     status: Status
     outcome: float | None = Field(None, strict=True, ge=-1, le=1, validate_default=True)
     """-1 to 1; null for infra_error and cancelled, and where a truncated attempt has none."""

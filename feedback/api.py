@@ -73,7 +73,12 @@ class Marking(Sent):
 class Saying(Sent):
     """The body of a feedback request. What is left out stays; null (or "none", or an empty text) takes it back."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"completion_id": "chatcmpl-1", "thumb": "down", "guidance": "Answer in one sentence."}]
+        },
+    )
     null_says: ClassVar = frozenset(
         ("thumb", "tags", "comment", "marks", "correction", "guidance", "verdict", "exit_code", "output")
     )

@@ -71,8 +71,8 @@ def test_a_reference_page_is_what_the_code_says(reference, name):
 
 
 def test_a_setting_that_says_nothing_of_itself_has_no_row(reference, monkeypatch):
-    monkeypatch.setattr("installation.settings.KEPT", ("MODEL", "NEW_ONE"))
-    with pytest.raises(SystemExit, match="NEW_ONE"):
+    monkeypatch.setattr("webapp.console.system.settings_source.KEPT", ("MODEL", "NEW_ONE"))
+    with pytest.raises(LookupError, match="NEW_ONE"):
         reference.settings()
 
 

@@ -34,6 +34,7 @@ def yes_or_no(name: str) -> bool | None:
     return None if said == "" else said == "1"
 
 
+# Where it is reached.
 PORT = int(env("PORT", "8000"))
 """Where web listens."""
 FOR_BUILDS = "only-for-tests-and-builds"
@@ -264,6 +265,7 @@ TEMPLATES = [
     }
 ]
 
+# Where rows and queues are.
 DATABASES = {
     # A page's request has a thread of its own, which no request would come back to: no connection is kept. Those of
     # core.threads are, and one that has gone bad meanwhile is replaced before it is used.
@@ -310,11 +312,14 @@ DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", "talkback@localhost")
 EMAIL_TIMEOUT = 10
 WEBHOOKS_INSIDE = env("WEBHOOKS_INSIDE") == "1"
 """Whether webhooks may post to addresses of this machine and its network."""
+
+# Tools of chats.
 TOOLS_INSIDE = env("TOOLS_INSIDE") == "1"
 """Whether MCP servers of chats may have addresses of this machine and its network."""
 TOOLS_FILE = env("TOOLS_FILE")
 """A JSON file of MCP servers that are programs: {"servers": {NAME: {"command": [WORD, ...], "env", "folder"}}}."""
 
+# How work is queued, and when a conversation ends.
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
@@ -447,6 +452,7 @@ CACHES = {  # what allauth counts: wrong codes, codes that were used. It holds a
     "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "accounts_cache"}
 }
 
+# Languages and times.
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español"), ("zh-hans", "简体中文")]
 """Each by its own name. What is English in all of them: /v1 and commands, which programs read, and stored notes."""

@@ -16,6 +16,7 @@ urlpatterns = [
     path("", include("webapp.people.second_factor")),
     path("", include("webapp.people.oidc")),
     path("account/", include("webapp.people.account_page")),
+    path("console/people/consent/", include("webapp.people.consent_page")),
     path("console/people/", include("webapp.people.people_pages")),
     path("", include("webapp.health")),
     path("", include("webapp.people.language")),

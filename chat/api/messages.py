@@ -227,6 +227,11 @@ class AnthropicOutput(Sent):
 class AnthropicPrompt(Addressed):
     """The part of Anthropic's request that makes the prompt."""
 
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={"examples": [{"messages": [{"role": "user", "content": "What is a rainbow?"}]}]},
+    )
+
     messages: Quick[AnthropicMessage] = Field(min_length=1)
     model: str = ""
     system: str | Quick[AnthropicBlock] | None = None

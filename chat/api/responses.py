@@ -121,6 +121,10 @@ class ResponsesReasoning(Sent):
 class ResponsesRequest(Addressed):
     """OpenAI's Responses request, as far as it is understood."""
 
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra={"examples": [{"model": "talkback", "input": "What is a rainbow?"}]}
+    )
+
     input: str | Quick[ResponsesItem] = Field(min_length=1)
     model: str | None = ""
     instructions: str | None = None

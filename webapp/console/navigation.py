@@ -105,6 +105,7 @@ ENTRIES: tuple[tuple[StrOrPromise, str, tuple[Place, ...]], ...] = (
         "people",
         (
             Place(_("Accounts"), "people:list", ("people:",), needs="people"),
+            Place(_("Consent"), "consent:home", needs="consent"),
             Place(_("Teams"), "console:lines", ("console:line", "console:policy"), term="line", needs="training"),
             Place(_("Keys"), "connect:keys"),
         ),
@@ -121,6 +122,7 @@ ENTRIES: tuple[tuple[StrOrPromise, str, tuple[Place, ...]], ...] = (
             Place(_("Connect"), "connect:home", ("connect:key", "connect:new")),
             Place(_("Notices"), "console:notices", ("console:notice",), term="notice", needs="notices"),
             Place(_("Webhooks"), "console:webhooks", needs="notices"),
+            Place(_("Settings"), "console:settings", needs="engines"),
             Place(_("Audit"), "console:audit", needs="audit"),
             Place(_("Database"), "admin:index", ("admin:",), needs="database"),
         ),

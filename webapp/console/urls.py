@@ -15,7 +15,7 @@ from webapp.console import (
 from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
 from webapp.console.datasets import export_pages, import_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reviewer_pages, reward_queue
-from webapp.console.system import tool_pages
+from webapp.console.system import settings_page, tool_pages
 from webapp.console.training import (
     line_pages,
     note_pages,
@@ -57,6 +57,7 @@ urlpatterns = [
     *health_page.urls,
     *webhook_pages.urls,
     *tool_pages.urls,
+    *settings_page.urls,
     *welcome.urls,
     *approval_pages.urls,
     *policy_pages.urls,

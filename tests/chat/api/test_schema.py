@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from html import unescape
 from typing import Any, get_args
+from uuid import uuid4
 
 import pytest
 import schemathesis
@@ -71,11 +74,49 @@ def shapes() -> Iterator[type[BaseModel]]:
                 yield kind
 
 
-def test_the_page_loads_nothing_from_elsewhere(client):
+def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(client):
     page = client.get("/v1/docs").content.decode()
-    assert "/v1/openapi.json" in page
-    assert "://" not in page
+    assert 'href="/v1/openapi.json"' in page
+    assert not re.search(r'(src|href)="[^"/#]*//', page)
     assert "<script>" not in page
+    main = page.split("<main", 1)[1].split("</main>")[0]
+    assert "<script" not in main
+    for path, methods in api.get_openapi_schema()["paths"].items():
+        for method, operation in methods.items():
+            assert f"<code>{method.upper()} {path}</code></p>" in main, path
+            assert operation["summary"] in unescape(main)
+    assert len(page.encode()) < 200_000
+    linked, there = set(re.findall(r'href="#(\w+)"', main)), set(re.findall(r' id="([\w-]+)"', main))
+    assert linked <= there
+
+
+def test_every_example_on_the_page_is_a_body_that_the_api_takes(client, key, engine):
+    engine.says("Light, bent by rain.")
+    ApiKey.objects.filter(pk=key.pk).update(scopes=["chat", "feedback", "episodes"])
+    page = unescape(client.get("/v1/docs").content.decode())
+    commands = re.findall(
+        r'curl -X POST "http://testserver([^"]+)"(?:(?!</code>).)*?-d \'(.*?)\'</code>', page, re.DOTALL
+    )
+    statuses = {}
+    for path, body in commands:
+        there = path.replace("{exam}", "1").replace("{episode}", str(uuid4()))
+        asked = {"data": body, "content_type": "application/json", "headers": {"Authorization": f"Bearer {key.secret}"}}
+        statuses[path] = client.post(there, **asked).status_code
+    # What is about a reply or an episode of one's own finds none; the others are answered.
+    assert statuses == {
+        "/v1/chat/completions": 200,
+        "/v1/responses": 200,
+        "/v1/messages": 200,
+        "/v1/messages/count_tokens": 200,
+        "/v1/feedback": 404,
+        "/v1/episodes": 200,
+        "/v1/episodes/exams/{exam}/close": 404,
+        "/v1/episodes/{episode}/close": 404,
+        "/v1/episodes/{episode}/actions": 404,
+    }
+
+
+def test_the_schema_says_what_each_operation_needs_and_answers(client):
     said = client.get("/v1/openapi.json").json()
     assert said["paths"]["/v1/chat/completions"]["post"]["security"]
     assert "text/event-stream" in said["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]

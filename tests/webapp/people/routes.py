@@ -23,7 +23,7 @@ PAGES = {
     **rows(
         TALKER,
         "chat:home", "chat:start", "chat:new", "chat:more-own", "chat:more-api", "chat:session", "chat:say",
-        "chat:stop", "chat:rename", "chat:default-terms", "chat:terms", "chat:file",
+        "chat:stop", "chat:rename", "chat:default-terms", "chat:terms", "chat:file", "chat:picture",
         "chat:prompts", "chat:pick-prompt", "chat:prompt", "chat:remove-prompt", "chat:choose", "chat:compare",
         "chat:beside", "chat:keep", "chat:archive", "chat:search", "chat:folder", "chat:rename-folder",
         "chat:remove-folder", "chat:manage", "chat:pin", "chat:put-away", "chat:move", "chat:continue",
@@ -79,7 +79,7 @@ PAGES = {
         "console:notices", "console:notice_read", "console:waiting",
         "console:webhooks", "console:webhook_make", "console:webhook_test", "console:webhook_remove",
         "console:tools", "console:tool_add", "console:tool_look", "console:tool_change", "console:tool_remove",
-        "settings:notices", "console:schedule", "console:health",
+        "settings:notices", "console:settings", "consent:home", "console:schedule", "console:health",
         "console:welcome_ask", "console:welcome_teach", "console:welcome_put_away",
         "console:clients", "console:client_new", "console:client_try", "console:client_save", "console:client",
         "console:client_delete", "console:client_undo", "console:resort",

@@ -36,8 +36,8 @@ def reads(client, operator, talker, monkeypatch):
 
 @pytest.mark.parametrize(
     "page",
-    ["account:home", "preferences:own", "preferences:people", "help:glossary", "mfa_index", "mfa_list_webauthn",
-     "login", "forgot", "/nowhere/", "/enter/x-y", "/join/x", "/reset/x-y"],
+    ["account:home", "preferences:own", "preferences:people", "consent:home", "help:glossary", "mfa_index",
+     "mfa_list_webauthn", "login", "forgot", "/nowhere/", "/enter/x-y", "/join/x", "/reset/x-y"],
 )  # fmt: skip
 def test_a_page_says_nothing_in_english_alone(reads, page):
     assert reads(page) == set()
