@@ -116,7 +116,7 @@ def asked(request: HttpRequest, pk: int | None = None, choices: Tally | None = N
         "choices": choices,
         "preferred": preferred(choices),
         "choices_chart": shares.choices(choices),
-        "can_undo": choices != Tally() or user.blind_choices.exists(),
+        "can_undo": user.blind_choices.exists(),
         "is_control_on": settings.SHADOW_SHARE > 0,
     }
 
