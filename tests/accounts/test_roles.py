@@ -36,7 +36,7 @@ def first(db):
             Role.OPERATOR,
             {
                 *("talk", "console", "review", "policies", "training", "checkpoints"),
-                *("engines", "clients", "notices", "worlds"),
+                *("engines", "clients", "notices", "worlds", "consent"),
             },
         ),
         (Role.ADMINISTRATOR, set(roles.RIGHTS)),

@@ -178,10 +178,9 @@ async def test_of_a_checkpoint_that_went_away_no_other_takes_the_place(page, set
 
 
 async def test_the_weights_of_a_checkpoint_that_a_chat_asks_for_are_kept(settings_of, session, retired):
-    def holds() -> dict[str, list[int]]:
-        rows = list(Checkpoint.objects.all())
-        return {why: list(pks) for pks, why in retention._holds(rows)}
+    def kept_for_chats() -> list[int]:
+        return [one.checkpoint.pk for one in retention.plan() if "a chat asks for it" in one.reasons]
 
-    assert (await sync_to_async(holds)())["a chat asks for it"] == []
+    assert await sync_to_async(kept_for_chats)() == []
     await settings_of(checkpoint="7")
-    assert (await sync_to_async(holds)())["a chat asks for it"] == [retired.pk]
+    assert await sync_to_async(kept_for_chats)() == [retired.pk]

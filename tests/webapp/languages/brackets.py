@@ -13,6 +13,8 @@ CODE = "de"
 
 SILENT = re.compile(r"<(script|style|svg|code|kbd|pre|samp|textarea)\b.*?</\1>", re.DOTALL)
 TAG = re.compile(r"""(<(?:[^<>"']|"[^"]*"|'[^']*')*>)""")
+IN_ENGLISH = re.compile(r"<(\w+)[^<>]*\blang=\"en\"[^<>]*>[^<]*</\1>")
+"""What a page says to be English: the docs' own words."""
 SAID = re.compile(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"')
 WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -29,7 +31,7 @@ def pieces(markup: str) -> Iterator[str]:
     """What stands in no brackets, piece by piece between tags, and in attributes; a message may hold tags, and another
     message."""
     depth = 0
-    for piece in TAG.split(SILENT.sub("", markup)):
+    for piece in TAG.split(IN_ENGLISH.sub("", SILENT.sub("", markup))):
         if piece.startswith("<"):
             spoken = SAID.findall(piece) if depth == 0 else []
         else:

@@ -197,10 +197,10 @@ def test_a_thousand_waiting_hints_cost_no_more_questions_than_ten(console, talke
     made = fill([talker], 10)
     urls = [reverse("console:hints"), f"{reverse('console:hints')}?status=all", reverse("console:rewards")]
     asked = []
-    for url in urls:
-        console.get(url)  # what one looks at is claimed, and what one had is given back
     for more in (0, 990):
         crowd(made[0], more)
+        for url in urls:
+            console.get(url)  # what one looks at is claimed, and what one had is given back
         for url in urls:
             with CaptureQueriesContext(connection) as queries:
                 assert console.get(url).status_code == 200

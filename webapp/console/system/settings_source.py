@@ -69,7 +69,7 @@ def _code() -> tuple[list[ast.stmt], dict[int, str]]:
 def _headings(text: str) -> Iterator[tuple[int, str]]:
     """The number of each line that is a comment after an empty one, and the first words of that comment."""
     before = ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not before.strip() and (heading := HEADING.match(line)):
             yield number, heading[1].strip()
         before = line
