@@ -182,10 +182,22 @@ function keepBrought(standing, arriving) {
   }
 }
 
+// What folds in a turn, each by its id, or by its kind and place: a turn gets more of them when its reply ends.
+function foldsOf(turn) {
+  const counts = {};
+  return [...turn.querySelectorAll("details")].map((fold) => {
+    const kind = fold.id || fold.className;
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    return [`${kind} ${counts[kind]}`, fold];
+  });
+}
+
 // What a person has opened stays open.
 function keepOpen(standing, arriving) {
-  const [before, after] = [standing, arriving].map((turn) => [...turn.querySelectorAll("details")]);
-  if (before.length === after.length) before.forEach((opened, at) => (after[at].open ||= opened.open));
+  const after = new Map(foldsOf(arriving));
+  for (const [name, fold] of foldsOf(standing)) {
+    if (fold.open && after.has(name)) after.get(name).open = true;
+  }
   for (const opened of standing.querySelectorAll(".opened:not([hidden])")) {
     const twin = find(`#${CSS.escape(opened.id)}`, arriving);
     if (!twin) continue;
