@@ -158,8 +158,7 @@ def take_light(turns: list[Turn]) -> list[Turn]:
     """The newest of these drawn turns, as many as have at most MOST_CHARACTERS; the last one whatever it has."""
     left = MOST_CHARACTERS
     for n, turn in enumerate(reversed(turns)):
-        said: list[dict[str, Any]] = turn.said  # type: ignore[attr-defined]  # by draw
-        left -= len(turn.text) + sum(len(one["content"]) for one in said)
+        left -= len(turn.text) + sum(len(one["content"]) for one in turn.said)
         if left < 0 and n:
             return turns[-n:]
     return turns
@@ -188,10 +187,10 @@ def draw(tree: Tree, pks: Sequence[UUID]) -> list[Turn]:
         said = asked[turn.pk]
         if turn.follows_id in made:  # what its tools said stands with their calls
             said = [message for message in said if message["role"] != "tool"]
-        turn.said = said  # type: ignore[attr-defined]  # for the page
-        turn.made = made.get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
-        turn.at_work = calls.is_at_work(turn.made)  # type: ignore[attr-defined]  # the same
-        turn.branching = tree.is_branching  # type: ignore[attr-defined]  # for the page
-        turn.place_id = str(tree.parent(turn.pk) or "first")  # type: ignore[attr-defined]  # for the page
-        turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # for the page
+        turn.said = said
+        turn.made = made.get(turn.pk, [])
+        turn.at_work = calls.is_at_work(turn.made)
+        turn.branching = tree.is_branching
+        turn.place_id = str(tree.parent(turn.pk) or "first")
+        turn.wordings, turn.tries = tree.switches(turn.pk)  # type: ignore[attr-defined]  # exports count tries by this name
     return turns

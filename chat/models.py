@@ -21,7 +21,7 @@ from chat.composing.prompts import SavedPrompt  # noqa: F401  # the same
 from chat.imports.import_rows import Import  # noqa: F401  # the same
 from chat.listing.folders import Folder
 from chat.search.passages import Passage  # noqa: F401  # the same
-from chat.tools.calls import ToolCall  # noqa: F401  # the same
+from chat.tools.calls import ToolCall
 from chat.tools.servers import ToolServer  # noqa: F401  # the same
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
@@ -396,6 +396,14 @@ class Turn(Stateful):
 
     repeated = False
     """True on a turn that `asking.open_turns` found in place of opening it: the same message was sent before."""
+
+    # What `branches.draw` and the session's socket work out for a page. No columns: a turn that was not drawn has none.
+    said: list[dict[str, Any]]
+    made: list[ToolCall]
+    at_work: bool
+    branching: bool
+    place_id: str
+    wordings: Any
 
     class Meta:
         ordering = ("position", "created_at")

@@ -115,8 +115,8 @@ class ChatConsumer(PageSocket):
         turn = self.turns().filter(pk=pk).only("pk", "error", "finish_reason", "session_id").first()
         if turn is None:
             return ""
-        turn.made = calls.of_turns([turn.pk]).get(turn.pk, [])  # type: ignore[attr-defined]  # for the page
-        turn.at_work = calls.is_at_work(turn.made)  # type: ignore[attr-defined]  # the same
+        turn.made = calls.of_turns([turn.pk]).get(turn.pk, [])
+        turn.at_work = calls.is_at_work(turn.made)
         return render_to_string("chat/tools/_calls.html", {"turn": turn, "user": self.scope["user"], "pushed": True})
 
     def draw_chips(self, pks: Collection[Any] | None = None) -> str:

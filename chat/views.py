@@ -282,7 +282,7 @@ def show_page(
     end = int(before) if before.isdecimal() and len(before) < 10 else None
     shown, end = shown_of(session, at, end)
     # A worker that was killed tells of its calls no more.
-    at_work = any(turn.at_work for turn in shown.turns)  # type: ignore[attr-defined]  # by draw
+    at_work = any(turn.at_work for turn in shown.turns)
     if session is not None and at_work and calls.close_lost(session):
         shown, end = shown_of(session, at, end)
     context = {
