@@ -25,6 +25,8 @@ from training.models import Run, Sample
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 expect.set_options(timeout=20_000)
@@ -165,7 +167,7 @@ async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, c
     assert await top(tab, "#figures") - await top(tab, "#decide") < size["height"] / 2
     height = await tab.evaluate("document.documentElement.scrollHeight")
     assert height < most * size["height"], f"{height / size['height']:.1f} screens"
-    assert await tab.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    await fits(tab)
     assert await tab.evaluate(SIDEWAYS) == []
 
 

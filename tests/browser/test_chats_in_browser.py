@@ -18,6 +18,8 @@ from tests.chat.imports.exports import chatgpt, rating, zipped
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 expect.set_options(timeout=20_000)
@@ -65,10 +67,6 @@ async def open_menu(tab: Page, title: str) -> None:
     await expect(tab.locator("#row-menu")).to_be_visible()
 
 
-async def fits(tab: Page, size) -> None:
-    assert await tab.evaluate("document.documentElement.scrollWidth") <= size["width"]
-
-
 @pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
 async def test_a_chat_is_renamed_pinned_filed_and_archived_from_the_list(open_tab, chats, size):
     tab = await open_tab(f"/chats/{chats[0].pk}/")
@@ -103,11 +101,11 @@ async def test_a_chat_is_renamed_pinned_filed_and_archived_from_the_list(open_ta
     await open_menu(tab, "Hail")
     await tab.get_by_role("button", name="Archive").click()
     await expect(headings).to_have_text(["Folders", "Pinned", "Today", "Yesterday"])
-    await fits(tab, size)
+    await fits(tab)
     await tab.get_by_role("link", name="Archive").click()
     await expect(tab.get_by_role("link", name="Hail", exact=True)).to_be_visible()
     await picture(tab, f"archive-{size['width']}")
-    await fits(tab, size)
+    await fits(tab)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
@@ -131,8 +129,9 @@ async def test_a_deleted_chat_is_gone_at_once_and_comes_back(open_tab, chats, si
     await open_list(tab, size)
     await expect(tab.get_by_text("“Rain” is in the bin.")).to_be_visible()
     await tab.get_by_role("link", name="Bin", exact=True).click()
+    await expect(tab.get_by_role("button", name="Take back “Rain”")).to_be_visible()
     await picture(tab, f"bin-{size['width']}")
-    await fits(tab, size)
+    await fits(tab)
     await tab.get_by_role("button", name="Take back “Rain”").click()
     await expect(tab.locator(".talk-head h1")).to_have_text("Rain")
 
@@ -149,7 +148,7 @@ async def test_a_word_is_found_as_one_types_and_opens_the_chat_there(open_tab, c
     await expect(hit).to_have_count(1)
     await expect(hit.locator("mark")).to_have_text("needle")
     await picture(tab, f"search-{size['width']}")
-    await fits(tab, size)
+    await fits(tab)
     await tab.get_by_label("Search all chats").fill("")
     await expect(tab.locator("#chat-list h2").first).to_have_text("Today")
     await tab.get_by_label("Search all chats").fill("hail")
@@ -169,7 +168,7 @@ async def test_chats_are_imported_and_gone_on_with(open_tab, engine, ana, tmp_pa
     tab = await open_tab("/chats/import/")
     await tab.set_viewport_size(size)
     await picture(tab, f"import-{size['width']}")
-    await fits(tab, size)
+    await fits(tab)
     file = {"name": "export.zip", "mimeType": "application/zip"}
     await tab.get_by_label("A file of at most 100 MB").set_input_files(
         file | {"buffer": zipped([chatgpt()], [rating("a2", text="Good one.")])}
@@ -177,7 +176,7 @@ async def test_chats_are_imported_and_gone_on_with(open_tab, engine, ana, tmp_pa
     await tab.get_by_role("button", name="Look into it").click()
     await expect(tab.get_by_role("heading", name="Chats from ChatGPT")).to_be_visible()
     await picture(tab, f"import-look-{size['width']}")
-    await fits(tab, size)
+    await fits(tab)
     await tab.get_by_role("button", name="Import these chats").click()
     await expect(tab.get_by_text("The import is done.")).to_be_visible()
     await tab.get_by_role("link", name="To your chats").click()

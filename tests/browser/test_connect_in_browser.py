@@ -13,6 +13,8 @@ from tests.chat.conftest import user
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 
@@ -26,10 +28,6 @@ async def made(tab: Page, name: str) -> str:
 
 def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
-
-
-async def overflows(tab: Page) -> bool:
-    return await tab.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 async def test_from_the_chat_to_a_green_light(open_tab, site):
@@ -81,13 +79,13 @@ async def test_a_key_is_ended_by_clicking(open_tab, site):
 async def test_one_block_is_open_at_a_time_and_a_phone_shows_all_of_it(open_tab):
     tab = await open_tab("/connect/")
     await tab.set_viewport_size({"width": 390, "height": 844})
-    assert not await overflows(tab)
+    await fits(tab)
     await made(tab, "phone")
-    assert not await overflows(tab)
+    await fits(tab)
     await tab.locator("summary", has_text="Python").press("Enter")
     await expect(tab.locator("#block-python")).to_be_visible()
     await expect(tab.locator("#block-openclaw")).to_be_hidden()
-    assert not await overflows(tab)
+    await fits(tab)
     await tab.get_by_role("link", name="all keys").click()
     await expect(tab.get_by_role("heading", name="Keys")).to_be_visible()
-    assert not await overflows(tab)
+    await fits(tab)

@@ -28,6 +28,8 @@ from training.models import Sample
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Locator, Page, expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 expect.set_options(timeout=20_000)
@@ -66,7 +68,7 @@ async def looked_at(tab: Page, name: str) -> None:
     for size, scheme in ((WIDE, "light"), (PHONE, "light"), (PHONE, "dark")):
         await tab.set_viewport_size(size)
         await tab.emulate_media(color_scheme=scheme)
-        assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth"), (name, size)
+        await fits(tab)
         if folder := os.environ.get("SHOTS"):
             place = Path(folder) / f"{name}-{size['width']}-{scheme}.png"
             await tab.screenshot(path=place, full_page=True)

@@ -18,6 +18,8 @@ from webapp.tasks import ask_samples
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
@@ -49,7 +51,7 @@ async def test_the_first_lesson_is_asked_and_taught_by_one_button_after_another(
     await steps.get_by_role("button", name="Teach this").click()
     await expect(steps.get_by_role("progressbar", name="Teach: 0 of 4")).to_be_visible()
     assert await Turn.objects.filter(feedback__text=sample_lesson.WISH).acount() == 4
-    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await fits(tab)
     await steps.get_by_role("button", name="Don’t show this again").click()
     await expect(steps).to_have_count(0)
     await expect(tab.locator("#board-headline")).to_be_visible()
@@ -70,8 +72,8 @@ async def test_a_webhook_is_added_by_keyboard_and_refused_inside_this_machine(op
     await tab.get_by_label("Address").fill("http://127.0.0.1:6379/")
     await tab.keyboard.press("Enter")
     await expect(tab.get_by_role("alert")).to_contain_text("inside this machine or its network")
-    assert await tab.get_by_label("Address").input_value() == "http://127.0.0.1:6379/"
-    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await expect(tab.get_by_label("Address")).to_have_value("http://127.0.0.1:6379/")
+    await fits(tab)
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE])

@@ -15,6 +15,8 @@ from accounts.roles import give, kept_role
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 DESKTOP, PHONE = {"width": 1200, "height": 800}, {"width": 390, "height": 844}
@@ -23,8 +25,7 @@ PASSWORD = "correct horse battery"
 
 async def look(tab, name: str, size) -> None:
     """No page is wider than its window. Where SCREENSHOTS names a folder, a picture is kept there."""
-    wide = await tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wide <= 0, f"{name} scrolls sideways by {wide} px"
+    await fits(tab)
     if folder := os.environ.get("SCREENSHOTS"):
         await tab.screenshot(path=Path(folder) / f"people-{name}-{size['width']}.png", full_page=True)
 

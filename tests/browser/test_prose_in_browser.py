@@ -12,6 +12,8 @@ from chat.models import Session
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 expect.set_options(timeout=30_000)
@@ -77,7 +79,7 @@ async def test_code_has_colours_and_mathematics_is_drawn_on_every_screen(open_ta
             .map((one, at) => getComputedStyle(one)[at ? "color" : "backgroundColor"])""")
         assert keyword != words
         assert contrast(ground, keyword) >= 4.5
-    assert await tab.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    await fits(tab)
     # A drawn fraction line or integral is taller than a line of text, what is not drawn is not.
     assert await reply.locator("math[display=block]").first.evaluate("it => it.getBoundingClientRect().height") > 28
     await picture(tab, f"prose-{scheme}-{size['width']}")

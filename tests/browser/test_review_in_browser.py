@@ -19,6 +19,8 @@ from tests.webapp.desk_cast import fill, make_hint
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, Route, expect
 
+from tests.browser.fitting import fits
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 
@@ -232,4 +234,4 @@ async def test_a_phone_shows_all_of_it(open_tab, made):
     await tab.set_viewport_size({"width": 390, "height": 844})
     for page in ("hints", "rewards", "audit"):
         await tab.goto(f"{tab.url.partition('/console/')[0]}/console/{page}/")
-        assert not await tab.evaluate("document.documentElement.scrollWidth > innerWidth"), page
+        await fits(tab)

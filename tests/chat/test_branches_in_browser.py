@@ -9,6 +9,7 @@ from chat.models import Turn
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import fits
 from tests.chat.conftest import until
 from tests.chat.test_browser import say
 
@@ -48,7 +49,7 @@ async def test_an_edit_branches_and_the_switch_leads_back_and_is_kept(open_tab, 
     await expect(tab.locator(".turn")).to_have_count(1)
     await expect(tab.locator(".turn .prose")).to_have_text("Good night.")
     await expect(tab.locator(".of-message .switch")).to_contain_text("2/2")
-    assert await tab.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    await fits(tab)
 
     await tab.get_by_label("Your message").fill("half a")
     await tab.get_by_role("button", name="Wording before this").focus()

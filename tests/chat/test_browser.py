@@ -16,6 +16,8 @@ from feedback.models import Feedback
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Locator, Page, expect
 
+from tests.browser.fitting import fits
+
 expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
 
 pytestmark = [
@@ -532,7 +534,7 @@ async def test_it_fits_a_phone(open_tab, engine, session):
     await tab.set_viewport_size({"width": 360, "height": 700})
     await say(tab, "Say hello")
     await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
-    assert await tab.evaluate("document.documentElement.scrollWidth") <= 360
+    await fits(tab)
     await expect(tab.locator("#chats")).to_be_hidden()
     await tab.get_by_role("button", name="Chats").click()
     await expect(tab.locator("#chats")).to_be_visible()

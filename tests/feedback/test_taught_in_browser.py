@@ -12,6 +12,8 @@ from feedback.models import Feedback
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import keeps_still
+
 # The site, and a tab on a chat with one reply.
 from tests.feedback.test_marks_in_browser import open_tab, site, told  # noqa: F401
 
@@ -61,8 +63,7 @@ async def test_the_wish_is_put_in_other_words_by_keyboard_and_taken_back(open_ta
     await under.get_by_role("button", name="Undo: take back your guidance").press("Enter")
     await expect(under).not_to_contain_text("You taught")
     assert not await Feedback.objects.standing().aexists()
-    assert await tab.evaluate("document.scrollingElement.scrollTop") == 0
-    assert await tab.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    await keeps_still(tab)
 
 
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])

@@ -13,6 +13,7 @@ from checkpoints.models import Checkpoint
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import keeps_still
 from tests.chat.test_browser import say
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
@@ -20,12 +21,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 SIZES = pytest.mark.parametrize(
     "size", [{"width": 1280, "height": 800}, {"width": 390, "height": 844}], ids=["desk", "phone"]
 )
-
-
-async def fits(tab: Page) -> None:
-    """Nothing is scrolled sideways, and nothing but the list of messages at all."""
-    measured = "[document.documentElement.scrollWidth <= innerWidth, document.scrollingElement.scrollTop]"
-    assert await tab.evaluate(measured) == [True, 0]
 
 
 async def shoot(tab: Page, name: str, size: dict[str, int]) -> None:
@@ -55,7 +50,7 @@ async def test_a_cut_reply_is_continued_in_its_place(open_tab, engine, session, 
         await expect(each.get_by_role("button", name="Continue")).to_have_count(0)
         await expect(each.locator(".turn")).to_have_count(1)
         await expect(each.get_by_role("button", name="Good reply")).to_be_visible()
-    await fits(tab)
+    await keeps_still(tab)
 
 
 @SIZES
@@ -70,7 +65,7 @@ async def test_settings_are_reached_in_the_head_and_shown_there(open_tab, engine
     await tab.get_by_label("Temperature").fill("0.3")
     await tab.get_by_label("Answered by").select_option("7")
     await shoot(tab, "settings", size)
-    await fits(tab)
+    await keeps_still(tab)
     await tab.get_by_role("button", name="Save").click()
     await expect(tab.locator(".set")).to_contain_text("answered by talkback@7")
     await say(tab, "Hello")
@@ -80,7 +75,7 @@ async def test_settings_are_reached_in_the_head_and_shown_there(open_tab, engine
     assert turn.sampling["temperature"] == 0.3
     await expect(tab.locator(".said")).to_have_count(1)  # the instructions are no message of the person
     await shoot(tab, "set", size)
-    await fits(tab)
+    await keeps_still(tab)
 
 
 @SIZES
@@ -95,14 +90,14 @@ async def test_a_reply_is_compared_and_the_better_one_kept(open_tab, engine, ses
     await tab.locator(".compare summary").click()
     await expect(tab.get_by_label("Compare with", exact=True)).to_be_visible()
     await shoot(tab, "compare", size)
-    await fits(tab)
+    await keeps_still(tab)
     engine.says("A bow of seven colours that stands in the sky.")
     await tab.get_by_role("button", name="Compare", exact=True).click()
     await expect(tab.get_by_role("heading", name="Side by side")).to_be_visible()
     keep = tab.get_by_role("button", name="Keep the reply by talkback@7")
     await expect(keep).to_be_visible()
     await shoot(tab, "beside", size)
-    await fits(tab)
+    await keeps_still(tab)
     await keep.click()
     await expect(tab.locator(".turn .prose")).to_have_text("A bow of seven colours that stands in the sky.")
     await expect(tab.locator(".turn .switch")).to_contain_text("2/2")
@@ -124,7 +119,7 @@ async def test_a_prompt_is_inserted_by_keyboard_and_its_variables_are_asked_for(
     await tab.keyboard.type("/")
     await expect(tab.get_by_role("option")).to_have_count(3)
     await shoot(tab, "prompts", size)
-    await fits(tab)
+    await keeps_still(tab)
     await tab.keyboard.type("t")
     await expect(tab.get_by_role("option", selected=True)).to_contain_text("Tidy")
     await tab.keyboard.press("ArrowDown")
@@ -161,7 +156,7 @@ async def test_prompts_have_a_page_that_is_light_and_fits(open_tab, ana, size):
     await tab.get_by_label("Text").fill("Translate into {{language}}: {{text}}")
     await tab.get_by_role("button", name="Save").click()
     await expect(tab.get_by_role("heading", name="Translate")).to_be_visible()
-    await fits(tab)
+    await keeps_still(tab)
     await shoot(tab, "prompts-page", size)
     await tab.get_by_role("button", name="Remove “Translate”").click()
     await expect(tab.get_by_text("You have saved no prompt yet.")).to_be_visible()
@@ -187,7 +182,7 @@ async def test_a_file_goes_with_a_message_and_folds_up(open_tab, engine, session
     else:
         await tab.evaluate(DROP, ["#composer textarea" if how == "paste" else ".scroll", how])
     await expect(tab.locator("#attached")).to_contain_text("people.csv")
-    await fits(tab)
+    await keeps_still(tab)
     await shoot(tab, f"file-{how}", size)
     await say(tab, "Who is oldest?")
     fold = tab.locator(".said .file")
@@ -195,7 +190,7 @@ async def test_a_file_goes_with_a_message_and_folds_up(open_tab, engine, session
     await expect(tab.locator("#attached")).to_be_hidden()
     await fold.locator("summary").click()
     await expect(fold.locator("pre")).to_contain_text("ana,7")
-    await fits(tab)
+    await keeps_still(tab)
     await shoot(tab, f"fold-{how}", size)
     await say(tab, "Thank you")
     await expect(tab.locator(".turn")).to_have_count(2)

@@ -12,6 +12,7 @@ from chat.models import Turn
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
+from tests.browser.fitting import fits
 from tests.chat.pictures.samples import data_url, png
 from tests.chat.test_browser import say
 
@@ -60,7 +61,7 @@ async def test_a_picture_is_seen_before_it_is_sent_and_after(open_tab, answers, 
     await expect(shown).to_have_js_property("naturalWidth", 600)
     await expect(tab.locator("#attached")).to_be_hidden()
     await expect(tab.locator(".turn .chip")).to_have_text("holds a picture")
-    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await fits(tab)
     await shoot(tab, f"picture-{how}", size)
     assert answers.calls[0]["image_data"] == [data_url(picture)]
     assert (await Turn.objects.aget()).pictures == 1

@@ -13,7 +13,8 @@ pytest.importorskip("mcp")
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-from tests.chat.composing.test_composing_in_browser import SIZES, fits, shoot
+from tests.browser.fitting import keeps_still
+from tests.chat.composing.test_composing_in_browser import SIZES, shoot
 from tests.chat.test_browser import say
 from tests.chat.tools.conftest import calling, let_use, mark_safe
 
@@ -41,7 +42,7 @@ async def test_a_tool_is_chosen_allowed_and_seen_and_the_model_answers(open_tab,
         await expect(each.locator(".call pre").first).to_contain_text('"item": "bread"')
     await expect(tab.get_by_role("button", name="Send")).to_be_visible()
     await shoot(tab, "asked-first", size)
-    await fits(tab)
+    await keeps_still(tab)
 
     await tab.get_by_role("button", name="Allow once").click()
     for each in (tab, other):
@@ -55,7 +56,7 @@ async def test_a_tool_is_chosen_allowed_and_seen_and_the_model_answers(open_tab,
         await summary.click()
     await expect(tab.locator(".call pre").last).to_have_text("4")
     await shoot(tab, "called", size)
-    await fits(tab)
+    await keeps_still(tab)
     await tab.reload()
     await expect(tab.locator(".call .chip")).to_have_text("done")
     await expect(tab.locator(".call pre").last).to_be_hidden()
@@ -102,7 +103,7 @@ async def test_the_page_of_servers_fits_and_axe_finds_nothing_on_it_nor_in_a_cha
     await tab.get_by_role("button", name="Save").click()
     await expect(tab.get_by_role("checkbox", name="die is on")).not_to_be_checked()
     await shoot(tab, "servers", size)
-    assert await tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await keeps_still(tab)
     faults = [one["id"] for one in (await axe.Axe().run(tab, options=RULES)).response["violations"]]
     engine.says(calling(("price", {"item": "bread"})))
     engine.says(calling(("put_in", {"item": "bread"})))
@@ -112,5 +113,5 @@ async def test_the_page_of_servers_fits_and_axe_finds_nothing_on_it_nor_in_a_cha
     await tab.locator(".call.done summary").click()
     faults += [one["id"] for one in (await axe.Axe().run(tab, options=RULES)).response["violations"]]
     await shoot(tab, "two-calls", size)
-    await fits(tab)
+    await keeps_still(tab)
     assert faults == []

@@ -1,0 +1,22 @@
+"""Whether a page fits its window: asked until it does, since a page that still loads has nothing to measure."""
+
+from __future__ import annotations
+
+from playwright.async_api import Page
+
+FITS = "() => document.readyState === 'complete' && document.documentElement.scrollWidth <= innerWidth"
+STILL = f"() => ({FITS})() && document.scrollingElement.scrollTop === 0"
+
+
+async def fits(tab: Page) -> None:
+    """The page is not scrolled sideways. The caller has waited for something that only the wanted page shows.
+
+    Raises:
+        TimeoutError: It stays wider than its window (Playwright's).
+    """
+    await tab.wait_for_function(FITS)
+
+
+async def keeps_still(tab: Page) -> None:
+    """Nothing is scrolled sideways, and nothing but the list of messages at all."""
+    await tab.wait_for_function(STILL)
