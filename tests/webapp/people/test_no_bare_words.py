@@ -9,7 +9,7 @@ from django.utils.translation import trans_real
 from accounts.models import Account
 from chat.models import ApiKey, Session
 from tests.webapp.languages.brackets import CODE, Brackets, bare
-from webapp.people.privacy_page import readers
+from webapp.people.own_data.readers import readers
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint
 from webapp.people import taught
-from webapp.people.privacy_page import exported
+from webapp.people.own_data.own_export import exported
 
 MERGE, ONE = "Merge the paragraphs into one and send it again", "Write the whole reply as one paragraph."
 REDO = "Redo the second point."
