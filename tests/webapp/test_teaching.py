@@ -11,8 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat import branches
+from chat.api_keys import ApiKey
 from chat.listing import pages
-from chat.models import ApiKey, Session, Turn
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling

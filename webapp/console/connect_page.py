@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts import deeds
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from chat.rendering.renderer import Renderer
 from chat.rendering.template import ModelUnreadable
 from webapp import trying

@@ -15,7 +15,8 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from core.counting import count_rows
 from core.htmx import is_htmx

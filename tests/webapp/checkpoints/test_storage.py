@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from checkpoints import checksums, promotion
 from checkpoints.checksums import WeightsChanged
 from checkpoints.models import Checkpoint, Decision, Notice

@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from feedback.models import Feedback
 from judge.models import Hint
 from privacy import bin as chat_bin

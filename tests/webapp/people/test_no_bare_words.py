@@ -7,7 +7,8 @@ from django.urls import reverse
 from django.utils.translation import trans_real
 
 from accounts.models import Account
-from chat.models import ApiKey, Session
+from chat.api_keys import ApiKey
+from chat.models import Session
 from tests.webapp.languages.brackets import CODE, Brackets, bare
 from webapp.people.own_data.readers import readers
 

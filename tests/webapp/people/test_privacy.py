@@ -15,7 +15,10 @@ from django.utils import timezone
 from accounts.models import Role
 from accounts.roles import give
 from chat import sessions
-from chat.models import ApiKey, Consent, Session, ToolServer, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
+from chat.tools.servers import ToolServer
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint, Notice, Taint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling, Vote

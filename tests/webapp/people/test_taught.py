@@ -8,7 +8,8 @@ import re
 import pytest
 from django.urls import reverse
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint

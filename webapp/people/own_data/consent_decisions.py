@@ -13,7 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from core.errors import TalkbackError
 from core.htmx import is_htmx
 from privacy import consent, membership

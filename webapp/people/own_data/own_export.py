@@ -17,7 +17,9 @@ from django.views.decorators.http import require_GET
 from accounts import deeds, roles
 from accounts.languages import chosen_by
 from accounts.models import Deed
-from chat.models import ChatDefaults, SavedPrompt, Session
+from chat.composing.defaults import ChatDefaults
+from chat.composing.prompts import SavedPrompt
+from chat.models import Session
 from checkpoints.models import SHARED, Line, Member
 from core.textfiles import escape_separators
 from evaluation.models import BlindChoice, Shadow

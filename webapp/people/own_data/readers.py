@@ -9,7 +9,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
-from chat.models import ToolServer
+from chat.tools.servers import ToolServer
 from core.errors import TalkbackError
 from gpu_workers import engines
 from judge.votes import judges, naming
