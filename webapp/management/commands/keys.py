@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from chat.api_keys import ApiKey
 from core.visible import visible
-from webapp.console.board import span
+from webapp.amounts import span
 from webapp.console.key_pages import limits_in_words
 from webapp.management.terminal import TerminalCommand
 
