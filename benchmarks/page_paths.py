@@ -14,10 +14,11 @@ from django.contrib.auth.models import User
 from django.db.models import Count
 from django.urls import get_resolver
 
+from chat.api_keys import ApiKey
 from chat.composing.prompts import SavedPrompt
 from chat.imports.import_rows import Import as ChatImport
 from chat.listing.folders import Folder
-from chat.models import ApiKey, Session, Turn
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from episodes.models import Episode, Group
 from evaluation.models import Comparison, Export, Import

@@ -11,8 +11,9 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from chat import clients, sessions, turns
+from chat.api_keys import ApiKey
 from chat.clients.sorting import Sorted
-from chat.models import ApiKey, Turn
+from chat.models import Turn
 from chat.pictures import keeping, picture
 from chat.replying import retries
 from chat.requests import Ask, PageSession

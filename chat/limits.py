@@ -13,8 +13,11 @@ from django.conf import settings
 from django.db.models import F, Q
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Spending, Turn, moment
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
+from chat.spendings import Spending
 from core.errors import TalkbackError
+from core.moments import moment
 from core.prepared import Prepared
 
 log = logging.getLogger(__name__)

@@ -19,11 +19,13 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from chat import stories
+from chat.api_keys import ApiKey
 from chat.clients.sorting import SHARED
 from chat.composing.defaults import ChatDefaults
-from chat.models import ApiKey, Consent, Session, Turn
+from chat.models import Session, Turn
 from chat.requests import Message, PageSession
 from chat.stories import LOOKED_BACK, Story
+from chat.usual_consent import Consent
 from core.errors import TalkbackError
 from core.prepared import Prepared
 from core.visible import name_fault

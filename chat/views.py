@@ -22,13 +22,14 @@ from chat.composing import terms
 from chat.composing.files import TextFile, split_files, with_files
 from chat.forms import EditForm, MessageForm
 from chat.listing import pages
-from chat.models import Consent, Session, Turn
+from chat.models import Session, Turn
 from chat.pictures import sight
 from chat.pictures.picture import Picture
 from chat.replying import continuing, replies
 from chat.requests import Ask, Message, PageSession
 from chat.tools import calls, offering, rounds
 from chat.turns import ContextTooLong
+from chat.usual_consent import Consent
 from core import stores
 from core.errors import TalkbackError
 from core.htmx import is_htmx

@@ -11,7 +11,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from chat import sessions
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from core.errors import TalkbackError
 from episodes import exams
 from episodes.models import Action, Episode, Group

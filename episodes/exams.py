@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from chat.api.catalog import ModelNotFound, choose_checkpoint
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from episodes.models import Exam, Group

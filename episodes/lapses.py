@@ -9,7 +9,8 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from chat.models import Turn, moment
+from chat.models import Turn
+from core.moments import moment
 from episodes import attempts
 from episodes.attempts import Result
 from episodes.models import Episode

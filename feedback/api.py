@@ -16,7 +16,8 @@ from chat import turns
 from chat.api.access import Bearer, key_of
 from chat.api.sent import Sent
 from chat.api.wire import Quick, storable
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from core.errors import TalkbackError
 from feedback import reasons, spans
 from feedback.feedback_shapes import Given

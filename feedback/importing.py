@@ -21,9 +21,10 @@ from chat import stories, turns
 from chat.imports import files
 from chat.imports.conversations import Conversation, Exchange, Given, ImportRefused
 from chat.imports.import_rows import Import
-from chat.models import Consent, Session, Turn
+from chat.models import Session, Turn
 from chat.rendering import markdown
 from chat.search import keeping
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint
 from core.errors import IllegalMove
 from feedback import reasons, spans

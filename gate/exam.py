@@ -1,20 +1,18 @@
 """The exam: a candidate against what answers in its line, on prompts that never train. It passes or not, with numbers.
 
-Does the engine really answer with these weights? Are the replies still replies? Can it still do what it could
-(gate.general_pack)? Does it please no less than before, also where corrections never trained (gate.personal_part)? Did
-it learn by heart (gate.meter)? All this is asked through the engine, and a worker that dies half-way goes on where it
-stopped. Do agents solve no fewer tasks (gate.agent_part)? That is played by others, and the exam waits for them. The
-limits are those of the run's recipe (training.config.Gate)."""
+Does the engine really answer with these weights (gate.applied)? Are the replies still replies (gate.side_by_side)? Can
+it still do what it could (gate.general_pack)? Does it please no less than before (gate.rated_replies), also where
+corrections never trained (gate.personal_part)? Did it learn by heart (gate.meter_part)? All this is asked through the
+engine, and a worker that dies half-way goes on where it stopped. Do agents solve no fewer tasks (gate.agent_part)? That
+is played by others, and the exam waits for them. The limits are those of the run's recipe (training.config.Gate)."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import monotonic
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -22,40 +20,31 @@ from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
-from checkpoints import loading, notices, rulings
-from checkpoints.loading import Unproven, ensure_loaded
+from checkpoints import notices, rulings
+from checkpoints.loading import Unproven
 from checkpoints.models import SHARED, Checkpoint, Decision
-from checkpoints.proofs import Proof
-from core import statistics
 from core.errors import IllegalMove
 from core.states import moved
-from feedback.models import Feedback
-from gate import agent_part, asked_again, exam_requests, general_pack, meter, personal_part, reply_figures
-from gate.findings import RATED, SAYS, Check, collapsed, kept_up, no_worse, pleased, preferred
+from gate import agent_part, asked_again, exam_requests, general_pack, personal_part
+from gate.applied import find_applied
+from gate.findings import SAYS, Check, collapsed, kept_up, pleased, preferred
+from gate.meter_part import read_meter
 from gate.models import Examination
+from gate.rated_replies import prefer_rated, rated_of
+from gate.side_by_side import compare, grams_of, wishes_of
 from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
-from gpu_workers.types import Completion, Sampling
-from judge.hints import hint_words
 from judge.models import Judgement
-from judge.samples import exam_questions, personal_holdout, pooling
+from judge.samples import exam_questions, personal_holdout
 from judge.sittings import Seat, sitting
-from training import batches, config
+from training import config
 from training.config import Gate
-from training.models import Run, Sample
+from training.models import Run
 from training.provenance import cleaning
-
-SAME = 1e-4
-"""Nats a token. Two sets of weights that give the same reply log-probs closer than this are the same."""
 
 HANDFUL = 4
 """Prompts asked at once, of both checkpoints: eight replies fill the embedded engine's batch."""
 
-WISHES = 2
-"""The run's own hints that preference is measured with; each costs two scores a reply."""
-
-EXAMPLES = 8
-"""The run's own rated replies and rewrites that preference is measured with."""
 
 AGAIN = 6
 """Corrected questions that are asked again, the newest first. They decide nothing: a person looks at them first."""
@@ -66,15 +55,6 @@ SEAT_S = 120
 
 class SeatLost(Exception):
     """Another worker examines it by now."""
-
-
-@dataclass(frozen=True)
-class Rated:
-    """A reply that people judged, by its ids; `sign` 1 for what is wanted, -1 for what is not."""
-
-    prompt_ids: Sequence[int]
-    response_ids: Sequence[int]
-    sign: int
 
 
 @dataclass(frozen=True)
@@ -145,15 +125,15 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
     try:
         _say(exam, gettext_noop("loading"), plan)
         with _timed(exam, gettext_noop("loading and proof")):
-            checks = _applied(checkpoint, engine)
+            checks = find_applied(checkpoint, engine)
         if limits.off or not all(check.passed for check in checks):
             return checks
         agent_part.ask(exam, limits)  # so that it is played meanwhile
-        wishes, known = _wishes(run), _known(run)
+        wishes, known = wishes_of(run), grams_of(run)
         for start in range(0, len(plan.prompts), HANDFUL):
             _keep(seat)
             with _timed(exam, gettext_noop("replies")):
-                _compare(exam, plan.prompts[start : start + HANDFUL], wishes, known, engine, renderer, limits)
+                compare(exam, plan.prompts[start : start + HANDFUL], wishes, known, engine, renderer, limits)
             _say(exam, gettext_noop("replies"), plan)
         _ask_pack(exam, seat, plan, engine, renderer)
         _ask_own(exam, seat, plan, engine, renderer, limits)
@@ -161,9 +141,9 @@ def _examined(exam: Examination, seat: Seat | None, engine: Engine, renderer: Re
         _keep(seat)
         _say(exam, gettext_noop("preference"), plan)
         with _timed(exam, gettext_noop("rated replies")):
-            rated = _preferred_examples(exam, _rated(run, renderer), engine)
+            rated = prefer_rated(exam, rated_of(run, renderer), engine)
         with _timed(exam, gettext_noop("meter")):
-            metered = _metered(exam, engine, limits)
+            metered = read_meter(exam, engine, limits)
         checks += collapsed(exam.pairs, limits)
         checks += kept_up([general_pack.Row.read(row) for row in exam.pack], limits)
         checks += preferred(exam.pairs, wishes)
@@ -272,165 +252,6 @@ def _timed(exam: Examination, part: str) -> Iterator[None]:
         exam.progress["seconds"] = before | {part: round(before.get(part, 0.0) + monotonic() - began, 2)}
 
 
-# Is the adapter applied?
-
-
-def _applied(checkpoint: Checkpoint, engine: Engine) -> list[Check]:
-    """Whether the engine answers the probe as the learner does, and otherwise than with the weights it came from."""
-    parent = checkpoint.parent
-    asked, answered = checkpoint.probe.get("prompt_ids", []), checkpoint.probe.get("response_ids", [])
-
-    async def proved() -> tuple[Proof, float, str]:
-        await ensure_loaded(checkpoint, engine)
-        proof = await loading.prove(checkpoint, engine)
-        if parent is None or not parent.adapter:
-            return proof, proof.shift, str(parent or "the base")  # that is what the proof has looked at
-        try:
-            new, old = await asyncio.gather(
-                *(exam_requests.logprobs(who, engine, asked, answered) for who in (checkpoint, parent))
-            )
-        except exam_requests.Unaskable as failure:
-            if failure.who.pk != parent.pk or parent.status == Checkpoint.Status.LIVE:
-                raise
-            return proof, proof.shift, "the base"  # weights that answer no request may be gone for good
-        change = statistics.mean([abs(after - before) for after, before in zip(new, old, strict=True)])
-        return proof, change, str(parent)
-
-    proof, change, of = exam_requests.run(engine, proved)
-    said = SAYS["applied differs"] % {"change": f"{change:.4f}", "of": of}
-    return [
-        Check("applied", proof.passed, proof.gap, proof.limit, proof.sentence),
-        Check("new", change >= SAME, change, SAME, said),
-    ]
-
-
-# The same prompts, side by side
-
-
-def _compare(
-    exam: Examination,
-    prompts: Sequence[exam_questions.ExamQuestion],
-    wishes: Sequence[str],
-    known: Collection[tuple[int, ...]],
-    engine: Engine,
-    renderer: Renderer,
-    limits: Gate,
-) -> None:
-    """Have both answer these prompts and the base read the replies; keep the pairs. Pairs that are there already are
-    not asked again. `known` are the token runs of what the candidate was trained on."""
-    there = {pair["id"] for pair in exam.pairs}
-    todo = [question for question in prompts if question.id not in there]
-    if not todo:
-        return
-    against, candidate = exam.against, exam.checkpoint
-    seeds = {question.id: 1000 + number for number, question in enumerate(exam_questions.questions())}
-    metered = {question.id for question in exam_questions.questions()[: min(limits.meter, limits.prompts)]}
-
-    async def pair(question: exam_questions.ExamQuestion) -> dict[str, Any]:
-        messages = [{"role": "user", "content": question.prompt}]
-        prompt_ids = renderer.prompt_ids(messages)
-        hinted = [renderer.prompt_ids(hint_words.placed(messages, wish)) for wish in wishes]
-        sampling = Sampling(
-            max_new_tokens=limits.max_new_tokens, temperature=exam_requests.TEMPERATURE, seed=seeds[question.id]
-        )
-        replies = await asyncio.gather(
-            *(exam_requests.generate(who, engine, prompt_ids, sampling) for who in (against, candidate))
-        )
-        found: dict[str, Any] = {"id": question.id, "prompt": question.prompt}
-        for side, reply in zip(("live", "candidate"), replies, strict=True):
-            found |= {side: reply.text, f"{side}_tokens": len(reply.ids)}
-            found[f"{side}_repeated"] = round(reply_figures.repeated(reply.ids), 4)
-            found |= {f"{side}_{name}": value for name, value in (await read(prompt_ids, hinted, reply)).items()}
-            if known:
-                found[f"{side}_copied"] = round(reply_figures.copied(reply.ids, known, meter.COPIED), 4)
-        if question.id in metered and all(reply.ids for reply in replies):
-            found |= {"live_own": found["live_plain"]} | await sure(prompt_ids, *replies)
-        return found
-
-    async def sure(prompt_ids: Sequence[int], said: Completion, anew: Completion) -> dict[str, float]:
-        """What each gives its own reply, and the candidate that of live, in nats per token."""
-        asks = {"candidate_own": (candidate, anew), "candidate_on_live": (candidate, said)}
-        if against.adapter:  # of the base it is known: it has read the reply
-            asks["live_own"] = (against, said)
-        values = await asyncio.gather(
-            *(exam_requests.score(who, engine, prompt_ids, reply.ids) for who, reply in asks.values())
-        )
-        return {name: round(value, 4) for name, value in zip(asks, values, strict=True)}
-
-    async def read(
-        prompt_ids: Sequence[int], hinted: Sequence[Sequence[int]], reply: Completion
-    ) -> dict[str, float | None]:
-        """Under the base: the reply's mean log-prob a token as asked, with the hints, and what the hints pull."""
-        if not reply.ids:
-            return {"fluency": None, "pull": None, "plain": None}
-        plain, *under = await asyncio.gather(
-            *(exam_requests.score(None, engine, ids, reply.ids) for ids in (prompt_ids, *hinted))
-        )
-        found = {"fluency": round(statistics.mean(under or [plain]), 4), "plain": round(plain, 4)}
-        return found | {"pull": round(statistics.mean(under) - plain, 4) if under else None}
-
-    async def pairs() -> list[dict[str, Any]]:
-        return list(await asyncio.gather(*map(pair, todo)))
-
-    exam.pairs = [*exam.pairs, *exam_requests.run(engine, pairs)]
-
-
-# Is it liked no less?
-
-
-def _preferred_examples(exam: Examination, rated: Sequence[Rated], engine: Engine) -> list[Check]:
-    """Whether the candidate likes what people liked, and dislikes what they disliked, no less than live does."""
-    if not rated:
-        return []
-
-    async def change(reply: Rated) -> float:
-        before, after = await asyncio.gather(
-            *(
-                exam_requests.score(who, engine, reply.prompt_ids, reply.response_ids)
-                for who in (exam.against, exam.checkpoint)
-            )
-        )
-        return reply.sign * (after - before)
-
-    async def changes() -> list[float]:
-        return list(await asyncio.gather(*map(change, rated)))
-
-    return [no_worse("rated replies", exam_requests.run(engine, changes), RATED)]
-
-
-def _wishes(run: Run | None) -> list[str]:
-    """The run's most frequent hints that speak of any reply; a rewrite speaks of one."""
-    if run is None:
-        return []
-    said = pooling.judged(run).filter(hint_from__in=("guidance", "votes"))
-    general = [hint for hint in said.values_list("hint", flat=True) if not hint_words.is_rewrite(hint)]
-    return sorted(dict.fromkeys(general), key=general.count, reverse=True)[:WISHES]
-
-
-def _rated(run: Run | None, renderer: Renderer) -> list[Rated]:
-    """What people wrote instead, and the run's rated replies, as far as the exam has time for them."""
-    if run is None:
-        return []
-    turns: dict[int | None, UUID] = dict(pooling.judged(run).values_list("sample", "turn"))
-    rewrites: dict[UUID | None, str] = dict(
-        Feedback.objects.standing()
-        .filter(turn__in=pooling.judged(run).values("turn"), kind=Feedback.Kind.REWRITE)
-        .values_list("turn_id", "text")
-    )
-    found = []
-    for sample in batches.learned(run).exclude(response_ids=[]):
-        room = renderer.context_length - len(sample.prompt_ids)
-        ids = renderer.encode(rewrites.get(sample.origin or turns.get(sample.pk), ""))
-        if ids and len(ids) <= room:
-            found.append(Rated(sample.prompt_ids, ids, 1))
-        elif sample.reward and len(sample.response_ids) <= room:
-            found.append(Rated(sample.prompt_ids, sample.response_ids, 1 if sample.reward > 0 else -1))
-    return found[:EXAMPLES]
-
-
-# Can it still do what it could?
-
-
 def _ask_pack(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, renderer: Renderer) -> None:
     """Ask both the general pack, as far as it was not asked; what live did on it in an earlier exam is known."""
     there = {row["mark"] for row in exam.pack}
@@ -441,9 +262,6 @@ def _ask_pack(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine, 
             rows = general_pack.ask(todo[start : start + general_pack.HANDFUL], exam, known, engine, renderer)
         exam.pack = [*exam.pack, *(row.written() for row in rows)]
         _say(exam, gettext_noop("general pack"), plan)
-
-
-# Is it better where it never trained?
 
 
 def _ask_own(
@@ -461,9 +279,6 @@ def _ask_own(
         _say(exam, gettext_noop("kept corrections"), plan)
 
 
-# What does it say now where a person corrected?
-
-
 def _ask_again(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine) -> None:
     """Ask the corrected questions that it learned from, as far as they were not asked."""
     there = set(exam.asked_again.values_list("turn", flat=True)) if plan.again else set()
@@ -473,55 +288,3 @@ def _ask_again(exam: Examination, seat: Seat | None, plan: Plan, engine: Engine)
         with _timed(exam, gettext_noop("corrected questions")):
             asked_again.ask(todo[start : start + HANDFUL], exam, engine)
         _say(exam, gettext_noop("corrected questions"), plan)
-
-
-# Did it learn by heart?
-
-
-def _metered(exam: Examination, engine: Engine, limits: Gate) -> list[Check]:
-    """Read the overfitting meter, keep its figures, and hold to their limits those that have one."""
-    found = meter.gauges(exam.pairs, _moved_on_own(exam, engine, limits), limits)
-    exam.meter = {gauge.name: gauge.written() for gauge in found}
-    return [
-        Check(
-            gauge.name,
-            gauge.passed,
-            gauge.value,
-            gauge.limit,
-            gauge.sentence,
-            "pairs" if gauge.worst else "meter",
-            () if gauge.passed else gauge.worst,
-        )
-        for gauge in found
-        if gauge.limit is not None
-    ]
-
-
-def _moved_on_own(exam: Examination, engine: Engine, limits: Gate) -> list[float]:
-    """By how much the candidate gives more to the run's own replies than live does, in nats per token each."""
-    run = Run.that_made(exam.checkpoint)
-    if run is None or not limits.meter:
-        return []
-    learned = list(batches.learned(run).exclude(response_ids=[])[: limits.meter])
-
-    async def change(sample: Sample) -> float:
-        after = await exam_requests.score(exam.checkpoint, engine, sample.prompt_ids, sample.response_ids)
-        if sample.checkpoint_id == exam.against_id and len(sample.behaviour_logprobs) == len(sample.response_ids):
-            return after - statistics.mean(sample.behaviour_logprobs)  # live served it: that was measured then
-        return after - await exam_requests.score(exam.against, engine, sample.prompt_ids, sample.response_ids)
-
-    async def changes() -> list[float]:
-        return list(await asyncio.gather(*map(change, learned)))
-
-    return exam_requests.run(engine, changes)
-
-
-def _known(run: Run | None) -> set[tuple[int, ...]]:
-    """The token runs of what the run trained on: the replies, and what people wrote instead."""
-    known: set[tuple[int, ...]] = set()
-    if run is not None:
-        for response_ids, rewrite_ids in batches.learned(run).values_list("response_ids", "rewrite_ids"):
-            known |= reply_figures.grams(response_ids, meter.COPIED) | reply_figures.grams(
-                rewrite_ids or (), meter.COPIED
-            )
-    return known

@@ -20,7 +20,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chat import sessions, turns
-from chat.models import ApiKey, Consent, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from judge import off_record

@@ -13,8 +13,11 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from chat.api_keys import ApiKey
+from chat.composing.defaults import ChatDefaults
+from chat.composing.prompts import SavedPrompt
 from chat.listing.folders import Folder
-from chat.models import ApiKey, ChatDefaults, SavedPrompt, Session, Turn
+from chat.models import Session, Turn
 from feedback import importing
 from feedback.models import Feedback
 from judge.hints import deletion

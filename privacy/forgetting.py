@@ -11,7 +11,8 @@ from django.db.models import Model, Q
 from django.db.models.signals import post_delete, pre_delete
 from django.utils.translation import gettext_noop
 
-from chat.models import ApiKey, Session, Turn, deleting
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn, deleting
 from checkpoints.models import Checkpoint
 from core.states import moved
 from judge import off_record

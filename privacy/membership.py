@@ -15,7 +15,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.lines import LineRefused
 from checkpoints.models import SHARED, Line, Member
 from core.errors import IllegalMove

@@ -9,22 +9,15 @@ last update that was done (`training/snapshots.py`), and it counts as no death.
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import math
-import os
-import shutil
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -32,7 +25,7 @@ from django.utils.translation import gettext_noop
 
 from checkpoints import checksums
 from checkpoints.models import Checkpoint
-from core import stops, stores
+from core import stops
 from core.errors import IllegalMove, TalkbackError
 from core.stores import DiskFull
 from gpu_workers import engines
@@ -59,10 +52,14 @@ from training.models import Run, Sample
 from training.monitoring.usage import Meter
 from training.objective import question_bank
 from training.provenance import receipts, taints
+from training.running import patience
+from training.running.disk_room import check_room, is_full, is_room_for_two, say_room
+from training.running.orphans import clear_orphans, clear_snapshots
+from training.running.patience import patiently
+from training.running.run_ledger import Cancelled, Ledger, Lost
+from training.running.run_locks import hold, lock_of
 
 log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
 
 SILENCE_S = 120
 """A running run that has not been heard of for this long has lost its worker, where only the row can tell."""
@@ -72,27 +69,6 @@ HUNG_S = 900
 
 ATTEMPTS = 3
 """How many workers may die on one run before it fails."""
-
-BEAT_S = 1.0
-"""How often progress is written, at most."""
-
-DATABASE_PATIENCE_S = 90
-"""How long a worker asks a database again that does not answer: shorter than the silence that loses it the run."""
-
-RETRY_S = 2.0
-"""How long it waits in between."""
-
-
-class Cancelled(TalkbackError):
-    """A person stopped the run."""
-
-    code, status = "cancelled", 409
-
-
-class Lost(TalkbackError):
-    """The run was given to another worker while this one was silent; nothing of this one's work counts."""
-
-    code, status = "run_lost", 409
 
 
 @dataclass(frozen=True)
@@ -108,91 +84,6 @@ class Made:
     """As `receipts.base` says."""
 
 
-class Ledger:
-    """What a worker writes of its run while it works, and how it hears that it should stop."""
-
-    def __init__(self, run: Run, work: int, meter: Meter | None = None) -> None:
-        """`work` is the whole in units that take about equally long."""
-        self.run, self.work, self.done, self.skipped = run, work, 0, 0
-        self.meter = Meter() if meter is None else meter
-        self.began = time.monotonic()
-        self.written = -math.inf
-        self.least_s = math.inf
-
-    def beat(self, phase: str, done: int, total: int, *, work: int = 0, force: bool = False) -> None:
-        """Say where the run is. Raises Lost when it is no longer this worker's, Cancelled when a person says stop,
-        Stopped when the worker was asked to and what is left would take too long, and DiskFull when it is about to save
-        what would take from what is kept for chat."""
-        if phase == "saving" and not done:
-            check_room(config.stored(self.run.recipe))
-        self.done += work
-        now = time.monotonic()
-        if not self.done:  # until the first sample is looked at a model is loaded, which says nothing of the pace
-            self.began = now
-        stops.check(0.0 if phase == "saving" else self._left_s(now))  # what is learned is written down
-        if not force and now - self.written < BEAT_S:
-            return
-        self.written = now
-        # An estimate that grows is worse than one that stands still for a while.
-        self.least_s = min(self.least_s, self._left_s(now))
-        progress = {
-            "phase": phase,
-            "done": done,
-            "total": total,
-            "share": round(1 - self._left / self.work, 4) if self.work else 0.0,
-            "eta_s": round(self.least_s, 1) if self.least_s < math.inf else None,
-        }
-        patiently(partial(self._write, progress))
-
-    @property
-    def _left(self) -> int:
-        """Of the work. What was done twice, for want of memory, is more than the whole."""
-        return max(0, self.work - self.done)
-
-    def _left_s(self, now: float) -> float:
-        """How long the rest takes at the pace so far; infinite before anything is done."""
-        done = self.done - self.skipped
-        return (now - self.began) / done * self._left if done else math.inf
-
-    def skip(self, work: int) -> None:
-        """Count what was done before, which says nothing of the pace."""
-        self.done, self.skipped = self.done + work, self.skipped + work
-
-    def _write(self, progress: dict[str, Any]) -> None:
-        mine = Run.objects.filter(pk=self.run.pk, status=Run.Status.RUNNING, attempts=self.run.attempts)
-        self.run.usage = self.meter.rows
-        said = {"progress": progress, "metrics": self.run.metrics, "usage": self.run.usage}
-        if not mine.update(**said, heartbeat_at=timezone.now()):
-            raise Lost(f"{self.run} was given to another worker after a silence.")
-        if mine.filter(cancel_asked=True).exists():
-            raise Cancelled(gettext_noop("Stopped by a person before it had changed anything."))
-
-    def keep(self, figures: dict[str, Any]) -> None:
-        """Add an update's figures to the run; they are written with the next beat. An update that is done again, by
-        processes that were begun anew with smaller parts, takes the place of its first try and of all after it."""
-        asked, done = self.run.recipe["micro_batch"], figures["micro_batch"]
-        if done < asked:
-            figures = figures | {"note": f"There was no memory for {asked} samples at a time: it went on with {done}."}
-        earlier = [row for row in self.run.metrics if row["update"] < figures["update"]]
-        self.run.metrics = [*earlier, figures | {"at_s": self.meter.at_s}]
-
-
-def patiently(write: Callable[[], Result]) -> Result:
-    """`write`, and again while the database is away. It must be safe to do twice: what was committed may not have been
-    heard of. Raises what the database said last once patience ends."""
-    until = time.monotonic() + DATABASE_PATIENCE_S
-    while True:
-        try:
-            return write()
-        except (OperationalError, InterfaceError) as failure:
-            if time.monotonic() >= until:
-                raise
-            log.warning("the database does not answer, and is asked again: %s", failure)
-            if not connection.in_atomic_block:
-                connection.close()  # a connection that broke is not asked again
-            time.sleep(RETRY_S)
-
-
 def train(run: Run) -> Checkpoint | None:
     """Bring a queued run to its candidate; None when it is not due, has to wait, another one runs, it failed, or the
     worker was asked to stop.
@@ -202,7 +93,7 @@ def train(run: Run) -> Checkpoint | None:
     what fails may fail for that, as processes do that were told to end with it: the run is queued again. The next
     queued run is announced in the end.
     """
-    with _hold(run) as held:
+    with hold(run) as held:
         return _train(run) if held and hours.waiting(run) is None and _begin(run) else None
 
 
@@ -226,7 +117,7 @@ def _train(run: Run) -> Checkpoint | None:
             return None
         raise
     finally:
-        _clear_snapshots()
+        clear_snapshots()
         # Repeated runs stand behind all others: people wait for what they have just taught.
         queued = Run.objects.filter(status=Run.Status.QUEUED)
         following = queued.order_by(F("again").asc(nulls_first=True), "pk").first()
@@ -305,38 +196,10 @@ def _take_back(run: Run) -> Run | None:
 
 def _is_abandoned(run: Run) -> bool:
     silence_s = (timezone.now() - (run.heartbeat_at or run.moved_at)).total_seconds()
-    if not _lock(run).exists():  # its worker is on another machine
+    if not lock_of(run).exists():  # its worker is on another machine
         return silence_s > SILENCE_S
-    with _hold(run, only_try=True) as was_free:
+    with hold(run, only_try=True) as was_free:
         return was_free or silence_s > HUNG_S
-
-
-def _lock(run: Run) -> Path:
-    return Path(settings.DATA_DIR) / "runs" / f"{run.pk}.lock"
-
-
-@contextmanager
-def _hold(run: Run, *, only_try: bool = False) -> Iterator[bool]:
-    """Hold the run's lock file for as long as this process lives; False when another process does.
-
-    The kernel lets go of it the moment a process dies, kill -9 included, so the next sweep knows at once.
-    """
-    path = _lock(run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as opened:
-        while True:
-            file = opened.enter_context(path.open("a"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            with suppress(FileNotFoundError):  # a holder that ended may have removed it between our two calls
-                if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
-                    break
-        yield True
-        if not only_try:
-            path.unlink(missing_ok=True)
 
 
 def _begin(run: Run) -> bool:
@@ -397,7 +260,7 @@ def _learn_measured(run: Run, meter: Meter) -> Checkpoint:
     path = Path("checkpoints") / name
     snapshot = snapshots.home(Path(settings.DATA_DIR)) / str(run.pk)
     has_snapshot = (
-        recipe.weights == "lora" and not outside.is_outside() and (snapshot.exists() or _room_for_two(recipe))
+        recipe.weights == "lora" and not outside.is_outside() and (snapshot.exists() or is_room_for_two(recipe))
     )
     job = jobs.Job(
         model=settings.MODEL,
@@ -426,10 +289,10 @@ def _learn_measured(run: Run, meter: Meter) -> Checkpoint:
             "demonstrations, or give the learner a device with more."
         ) from failure
     except Exception as failure:
-        if not _is_full(failure):
+        if not is_full(failure):
             raise
         needed, free = forecast.room(recipe)
-        raise DiskFull(f"The disk was full before the new weights were saved. {_room(needed, free)}") from failure
+        raise DiskFull(f"The disk was full before the new weights were saved. {say_room(needed, free)}") from failure
     made = Made(number, name, path, checksums.of(job.folder), receipts.base())
     run.usage = meter.rows
     return patiently(partial(_finish, run, parent, recipe, made, learned, lesson.compared))
@@ -448,30 +311,6 @@ def _samples(run: Run, parent: Checkpoint, recipe: Recipe) -> list[Sample]:
     if not samples:
         raise NothingLearned(f"{run} has claimed no sample.")
     return batches.fresh(samples, parent, recipe)
-
-
-def check_room(recipe: Recipe) -> None:
-    """Raises DiskFull where the weights of such a run would not fit beside what is kept for chat."""
-    needed, free = forecast.room(recipe)
-    if free < needed:
-        raise DiskFull(f"There is no room for the new weights. {_room(needed, free)}")
-
-
-def _room_for_two(recipe: Recipe) -> bool:
-    """Whether a snapshot fits beside the weights that a run ends with: it must not take the room that these need."""
-    needed, free = forecast.room(recipe)
-    return free >= 2 * needed
-
-
-def _room(needed: int, free: int) -> str:
-    wanted, left = f"{needed / forecast.MIB:.1f} MiB", f"{free / forecast.MIB:.1f} MiB"
-    beside = f" beside the {settings.DISK_RESERVE_MB} MiB that are kept for chat" if settings.DISK_RESERVE_MB else ""
-    return f"They need about {wanted}, and DATA_DIR now has {left} free{beside}: make room, then have it learn now."
-
-
-def _is_full(failure: BaseException) -> bool:
-    """Whether a disk was full: Python says so by a number, safetensors in words alone."""
-    return getattr(failure, "errno", None) in stores.FULL_ERRNOS or "No space left on device" in str(failure)
 
 
 @transaction.atomic
@@ -513,41 +352,12 @@ def _finish(
     return checkpoint
 
 
-def clear_orphans(*, only_broken: bool = False) -> list[str]:
-    """Remove folders of weights that no checkpoint names, or one that was let go of: a worker died between writing and
-    committing them, or between letting them go and removing them; and snapshots of runs that are over. `only_broken`:
-    none that is whole and was never let go of (the database may be an older one, put back), and nothing while a run is
-    at work, whose weights no row names yet."""
-    _clear_snapshots()
-    folder = Path(settings.DATA_DIR) / "checkpoints"
-    orphans = {}
-    with transaction.atomic():
-        Checkpoint.objects.select_for_update().get(number=0)  # an import names its weights under this lock
-        if not folder.is_dir() or (only_broken and Run.objects.filter(status=Run.Status.RUNNING).exists()):
-            return []
-        named = dict(Checkpoint.objects.exclude(path="").values_list("path", "let_go_at"))
-        let_go = {Path(path).name: at is not None for path, at in named.items()}
-        for entry in folder.iterdir():
-            if let_go.get(entry.name, not only_broken or entry.name.startswith(".")):
-                orphans[entry.name] = gone = folder / f".gone.{uuid.uuid4().hex}"
-                entry.rename(gone)
-    for gone in orphans.values():
-        shutil.rmtree(gone, ignore_errors=True)
-    return list(orphans)
-
-
-def _clear_snapshots() -> None:
-    """Remove those of runs that are over."""
-    at_work = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING))
-    snapshots.clear(Path(settings.DATA_DIR), keep=at_work.values_list("pk", flat=True))
-
-
 def _sentence(failure: Exception) -> str:
     """What a person is told of a failure that has no name."""
     if isinstance(failure, OSError) and failure.strerror:
         return f"{failure.strerror}: {Path(str(failure.filename)).name if failure.filename else 'no file'}."
     if isinstance(failure, OperationalError | InterfaceError):
-        return f"The database did not answer for {DATABASE_PATIENCE_S} s: {failure}"
+        return f"The database did not answer for {patience.DATABASE_PATIENCE_S} s: {failure}"
     if isinstance(failure, MemoryError) or "out of memory" in str(failure).lower():
         return gettext_noop("The learner ran out of memory: lower micro_batch or batch_size in the recipe.")
     return f"{type(failure).__name__}: {failure}"

@@ -23,7 +23,7 @@ from ninja.errors import HttpError, ValidationError
 from accounts.roles import NotAllowed
 from chat.api import anthropic_events
 from chat.api.wire import shape
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from core import stores
 from core.errors import TalkbackError
 from webapp.serving.paths import guide, is_programs

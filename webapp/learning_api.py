@@ -14,7 +14,8 @@ from ninja import Router
 
 from chat.api.access import Bearer, key_of
 from chat.api.session_routes import describe_session, find_session
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from checkpoints.models import Checkpoint
 from feedback.api import CompletionNotFound, standing_of
 from feedback.models import Feedback

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 
 from chat.api.access import issue_pass
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from webapp.console.light import ADVICE, TEST_SESSION
 
 PATIENCE_S = 20.0

@@ -12,9 +12,11 @@ from django.contrib.sessions.models import Session as Browser
 from accounts.deeds import KINDS
 from accounts.models import Account, Deed, Device, Invitation, Role
 from benchmarks.seeding.amounts import Amounts, Draw, every, write
+from chat.api_keys import ApiKey, digest
 from chat.composing.prompts import SavedPrompt
 from chat.listing.folders import Folder
-from chat.models import ApiKey, ClientRules, Consent, digest
+from chat.operator_rules import ClientRules
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint, Line, Member, Notice
 from webapp.notifications.models import Announcement, Delivery, Webhook
 

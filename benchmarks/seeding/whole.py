@@ -13,8 +13,9 @@ from benchmarks.seeding.amounts import Amounts, Draw, write
 from benchmarks.seeding.people import People
 from benchmarks.seeding.talk import seed_talk
 from benchmarks.seeding.weights import Weights, seed_weights
+from chat.api_keys import ApiKey
 from chat.imports.import_rows import Import as ChatImport
-from chat.models import ApiKey, Session
+from chat.models import Session
 from evaluation.models import Comparison, Export, Import
 from gate.models import AskedAgain
 from judge.models import DeskRules, GoldReading, Measuring

@@ -15,7 +15,7 @@ from ninja.security import HttpBearer
 
 from accounts.roles import may
 from chat import key_guesses, limits
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from core import stores, threads
 from core.errors import TalkbackError
 

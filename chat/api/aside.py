@@ -19,7 +19,8 @@ from ninja.operation import AsyncOperation
 
 from chat.api import streaming
 from chat.api.access import Bearer, secrets_of
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from core import process_memory, threads
 
 LARGE = 256 * 1024

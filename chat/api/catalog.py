@@ -15,7 +15,7 @@ from ninja import Router
 
 from chat.api.access import Bearer, key_of
 from chat.api.answer_shapes import Model, Models
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from chat.pictures import sight
 from chat.rendering.renderer import Renderer
 from checkpoints.models import Checkpoint

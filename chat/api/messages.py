@@ -25,7 +25,8 @@ from chat.api.protocol_shapes import MessageAnswer, TokensCounted, events_of
 from chat.api.request import MOST_TOOLS, Schema, as_text
 from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
 from chat.api.wire import Quick
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from chat.pictures.picture import Picture, say
 from chat.rendering import calling
 from chat.rendering.renderer import Overlong, Renderer

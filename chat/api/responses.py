@@ -23,7 +23,8 @@ from chat.api.response_items import ResponsesItem
 from chat.api.sent import NotOffered, Sent, check_not_begun
 from chat.api.streaming import encode_event
 from chat.api.wire import Quick, few
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from chat.replying import replies
 from chat.requests import Ask
 from chat.turns import TurnUnfinished

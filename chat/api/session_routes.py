@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 
 from chat import sessions
 from chat.api.access import Bearer, check_scope, key_of
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from core.errors import TalkbackError
 from gpu_workers.types import storable
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Count, Max
 
 from chat.clients.rules import Rules, RulesInvalid, read
-from chat.models import ClientRules
+from chat.operator_rules import ClientRules
 
 log = logging.getLogger(__name__)
 

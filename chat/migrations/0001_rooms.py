@@ -1,5 +1,6 @@
 """Tables of this room as they were when rooms were made; what is older ran the migrations that this replaces."""
 
+import chat.api_keys
 import chat.models
 import django.utils.timezone
 import uuid
@@ -35,7 +36,7 @@ class Migration(migrations.Migration):
                 ('used_at', models.DateTimeField(blank=True, null=True)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('scopes', models.JSONField(default=chat.models.usual_scopes)),
+                ('scopes', models.JSONField(default=chat.api_keys.usual_scopes)),
                 ('learns', models.BooleanField(default=True)),
                 ('requests_per_minute', models.PositiveIntegerField(blank=True, null=True)),
                 ('tokens_per_day', models.PositiveBigIntegerField(blank=True, null=True)),

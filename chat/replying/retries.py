@@ -16,8 +16,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from chat import sessions, turns
+from chat.api_keys import ApiKey
 from chat.clients.sorting import Sorted
-from chat.models import ApiKey, Turn
+from chat.models import Turn
 from chat.rendering.model_output import Piece
 from chat.replying import writers
 from chat.replying.deltas import ReplyDelta

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from chat.models import Turn
-from judge.hints import acceptance, decisions, hint_words, likeness, reviews, wish_words
+from judge.hints import acceptance, back_references, decisions, hint_words, likeness, reviews
 from judge.models import Hint, Ruling
 from judge.samples.teacher import Unreadable
 from judge.votes.evidence import Evidence
@@ -386,8 +386,8 @@ def why_it_waits(text: str, source: str, confidence: float | None, *, trusted: b
 
 def refers_back(text: str) -> str:
     """Why a hint that speaks of an earlier reply waits for a person's wording; empty where it speaks of none."""
-    back = wish_words.find_references(hint_words.guidance_in(text))
-    return wish_words.refusal(back)[:200] if back else ""
+    back = back_references.find_references(hint_words.guidance_in(text))
+    return back_references.refusal(back)[:200] if back else ""
 
 
 FROM: dict[str, str] = {

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from chat import turns
 from chat.models import Turn
 from core.errors import IllegalMove
-from judge.hints import decisions, hint_words, wish_words
+from judge.hints import back_references, decisions, hint_words
 from judge.hints.decisions import Change, NotPossible, Overtaken, Unwritten
 from judge.hints.locking import Rows
 from judge.models import Hint, Overruling, Ruling
@@ -32,8 +32,8 @@ def accept(hint: Hint, *, by: User, seen: str = "", reason: str = "", bulk: uuid
                 raise NotPossible(_("This hint is accepted already: you did it."))
             told = _("This hint is accepted already: %(who)s did it.")
             raise NotPossible(told % {"who": locked.decided_by or _("a policy")})
-        if back := wish_words.find_references(hint_words.guidance_in(locked.proposed)):
-            raise NotPossible(f"{wish_words.refusal(back)} {_('Edit it first.')}")
+        if back := back_references.find_references(hint_words.guidance_in(locked.proposed)):
+            raise NotPossible(f"{back_references.refusal(back)} {_('Edit it first.')}")
         return decisions.stand(rows, Hint.Status.ACCEPTED, text=locked.proposed)
 
     return decisions.ruled(hint, Ruling.Verb.ACCEPT, decide, by=by, seen=seen, reason=reason, bulk=bulk)
@@ -44,8 +44,8 @@ def edit(hint: Hint, text: str, *, by: User, seen: str = "", reason: str = "") -
     text = text.strip()
     if fault := hint_words.unfit(text):
         raise Unwritten(_("That cannot be a hint: %(why)s.") % {"why": fault})
-    if back := wish_words.find_references(hint_words.guidance_in(text)):
-        raise Unwritten(wish_words.refusal(back))
+    if back := back_references.find_references(hint_words.guidance_in(text)):
+        raise Unwritten(back_references.refusal(back))
     if text == hint.proposed:
         return accept(hint, by=by, seen=seen, reason=reason)
 

@@ -18,7 +18,7 @@ from core.errors import TalkbackError
 from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Scored, Top
-from judge.hints import choice, hint_words, wish_words
+from judge.hints import back_references, choice, hint_words
 from judge.hints.choice import Measured
 from judge.votes.judges import PRIORITY
 
@@ -108,8 +108,8 @@ def hinted_prompt(turn: Turn, hint: str, renderer: Renderer) -> tuple[int, ...]:
     Raises Unreadable when the messages no longer give the prompt that was served: then the hint would not be the
     only difference between student and teacher; and RefersBack where the hint speaks of an earlier reply.
     """
-    if back := wish_words.find_references(hint_words.guidance_in(hint)):
-        raise RefersBack(wish_words.refusal(back))
+    if back := back_references.find_references(hint_words.guidance_in(hint)):
+        raise RefersBack(back_references.refusal(back))
     tools = None if turn.asked.get("tool_choice") == "none" else turn.tools or None
     opened = turn.asked.get("opened", "")
     try:

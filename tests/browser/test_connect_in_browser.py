@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from tests.chat.conftest import user
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")

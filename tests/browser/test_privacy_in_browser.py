@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat.models import Consent, Session, Turn
+from chat.models import Session, Turn
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint
 from judge.models import Judgement
 from training.models import Sample

@@ -16,7 +16,8 @@ from django.contrib.auth import get_user_model
 from django.test import AsyncClient
 
 from chat import asking, turns
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.replying import replies
 from chat.requests import Ask, Message, PageSession
 from checkpoints.models import Checkpoint

@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from chat import asking, resorting, sessions, turns
 from chat.api import streaming
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.replying import replies, retries
 from chat.replying.retries import KeyReused
 from chat.requests import Ask, PageSession

@@ -8,7 +8,8 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from chat.models import ApiKey, Session
+from chat.api_keys import ApiKey
+from chat.models import Session
 from checkpoints.models import SHARED, Checkpoint, Line, Member
 from tests.chat.conftest import ask_in
 from webapp.console.key_pages import KeyForm

@@ -16,7 +16,8 @@ from django.db.models.signals import post_delete, pre_delete
 
 from benchmarks.stack import wait_for
 from chat import asking, sessions
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.replying import beats, replies
 from chat.requests import Ask
 from checkpoints.models import Checkpoint

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from chat import asking, clients
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from chat.replying import replies
 from chat.requests import Ask
 from checkpoints.models import Checkpoint

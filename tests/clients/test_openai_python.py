@@ -15,7 +15,8 @@ import pydantic
 import pytest
 from django.utils import timezone
 
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from chat.replying import replies
 from feedback.models import Feedback
 from tests.chat.conftest import until

@@ -158,7 +158,7 @@ def test_an_answer_is_found_again(client, engine, site, ben):
 
 
 def test_another_persons_answers_are_not_found(client, engine, site, ben):
-    from chat.models import ApiKey
+    from chat.api_keys import ApiKey
 
     answer = client.responses.create(model="talkback", input="Say hello")
     _, secret = ApiKey.objects.issue(ben, "his")

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 
 TASK = {"world": "till", "task": "sum-7", "split": "train", "group": "g1", "attempt": 0}
 HI = [{"role": "user", "content": "What do three pears cost?"}]

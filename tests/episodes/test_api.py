@@ -10,8 +10,10 @@ from asgiref.sync import sync_to_async
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from chat.api_keys import ApiKey
 from chat.listing import pages
-from chat.models import ApiKey, Session, Spending, Turn
+from chat.models import Session, Turn
+from chat.spendings import Spending
 from checkpoints.models import Checkpoint
 from episodes import lapses
 from episodes.models import Action, Episode, Group

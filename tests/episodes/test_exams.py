@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from checkpoints.models import Checkpoint
 from episodes import exams
 from episodes.models import Episode, Exam, Group

@@ -10,7 +10,8 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints import approvals, guard_rule, notices, promotion, trials
 from checkpoints.models import Checkpoint, Decision, Line, Notice, Taint, Trial
 from evaluation import arms, watching

@@ -7,7 +7,8 @@ import json
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from feedback.models import Feedback, Receipt
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -10,7 +10,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint, Decision, Line, Member
 from episodes.models import Episode, Exam, Group
 from gate import agent_part, played_later

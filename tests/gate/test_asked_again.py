@@ -135,12 +135,12 @@ def test_progress_has_one_total_from_the_beginning_and_never_counts_back(engine,
 def test_progress_stays_where_it_was_when_a_question_is_gone_meanwhile(engine, examine, teach, monkeypatch):
     turn = teach("Why?")
     both_say(engine)
-    rate = gate._preferred_examples
+    rate = gate.prefer_rated
 
     def dies(*args):
         raise EngineUnavailable("gone")
 
-    monkeypatch.setattr(gate, "_preferred_examples", dies)
+    monkeypatch.setattr(gate, "prefer_rated", dies)
     with pytest.raises(EngineUnavailable):
         examine()
     turn.delete()
@@ -148,7 +148,7 @@ def test_progress_stays_where_it_was_when_a_question_is_gone_meanwhile(engine, e
         examine()
     # Four prompts and a question that was there: five of five, though the question is gone.
     assert Examination.objects.get().progress.items() >= {"done": 5, "total": 5}.items()
-    monkeypatch.setattr(gate, "_preferred_examples", rate)
+    monkeypatch.setattr(gate, "prefer_rated", rate)
     assert examine().progress.items() >= {"phase": "done", "done": 5, "total": 5}.items()
 
 

@@ -9,6 +9,7 @@ from checkpoints.models import Checkpoint, Decision, Line
 from gate import exam as gate
 from gate import findings
 from gate.models import Examination
+from gate.rated_replies import rated_of
 from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineRefused, EngineUnavailable
 from judge.hints.hint_words import GUIDANCE
 from judge.models import Sitting
@@ -402,7 +403,7 @@ def test_an_engine_that_talks_nonsense_decides_nothing_of_a_candidate(engine, ex
 def test_a_rewrite_that_does_not_fit_is_not_asked(candidate, serve, say, renderer):
     judgement = lesson(serve, candidate, "The reply that is wanted: Four.", "rewrite")
     say(judgement.turn, "rewrite", "Four. " * renderer.context_length)
-    assert gate._rated(candidate.run, renderer) == []
+    assert rated_of(candidate.run, renderer) == []
 
 
 def test_the_held_out_prompts_are_many_varied_and_different():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chat import turns
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from judge.hints import decisions, reviews, undoing
 from judge.models import Hint, Judgement, Vote
 from judge.samples.sample_rows import Reason

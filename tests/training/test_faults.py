@@ -21,6 +21,7 @@ from tests.training.test_runs import RECIPE, again, folders
 from training import batches, forecast, hours, learning, runs, tasks
 from training.config import Recipe
 from training.models import Run, Sample
+from training.running import patience, run_ledger
 
 OPTIMIZER = policy_files.OPTIMIZER_FILE
 WEIGHTS = "adapter_model.safetensors"
@@ -194,7 +195,7 @@ def is_beat(sql):
 def waits(monkeypatch):
     """How often a worker waited, in place of the waiting. A connection that is made anew sleeps too, and still does."""
     waits, sleep = [], time.sleep
-    monkeypatch.setattr(runs.time, "sleep", lambda s: waits.append(s) if s == runs.RETRY_S else sleep(s))
+    monkeypatch.setattr(patience.time, "sleep", lambda s: waits.append(s) if s == patience.RETRY_S else sleep(s))
     return waits
 
 
@@ -205,13 +206,13 @@ def test_a_database_that_is_away_for_a_moment_costs_a_moment(queued, waits):
     with away(lambda sql: is_beat(sql) and next(beats, False)):
         candidate = runs.train(queued)
 
-    assert waits == [runs.RETRY_S] * 2
+    assert waits == [patience.RETRY_S] * 2
     assert (again(queued).status, candidate.number) == ("finished", 1)
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_beat_that_is_never_written_ends_the_run_with_a_sentence(queued, waits, monkeypatch):
-    monkeypatch.setattr(runs, "DATABASE_PATIENCE_S", 0)
+    monkeypatch.setattr(patience, "DATABASE_PATIENCE_S", 0)
 
     with away(is_beat), pytest.raises(OperationalError):
         runs.train(queued)
@@ -223,7 +224,7 @@ def test_a_beat_that_is_never_written_ends_the_run_with_a_sentence(queued, waits
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_database_that_stays_away_leaves_a_run_that_the_sweep_takes_up(queued, waits, monkeypatch):
-    monkeypatch.setattr(runs, "DATABASE_PATIENCE_S", 0)
+    monkeypatch.setattr(patience, "DATABASE_PATIENCE_S", 0)
     gone = False
 
     def is_away(sql):
@@ -247,7 +248,7 @@ def test_a_database_that_goes_away_in_the_last_transaction_is_asked_again(queued
     with away(lambda sql: sql.startswith('INSERT INTO "training_checkpoint"') and next(tries, False)):
         candidate = runs.train(queued)
 
-    assert waits == [runs.RETRY_S]
+    assert waits == [patience.RETRY_S]
     assert (again(queued).status, samples(), folders(home)) == ("finished", {"trained"}, [candidate.adapter])
 
 
@@ -264,7 +265,7 @@ def test_a_last_transaction_that_fails_after_the_run_has_moved_is_tried_again(qu
 
     candidate = runs.train(queued)
 
-    assert waits == [runs.RETRY_S]
+    assert waits == [patience.RETRY_S]
     assert (again(queued).status, samples(), folders(home)) == ("finished", {"trained"}, [candidate.adapter])
 
 
@@ -282,7 +283,7 @@ def test_a_commit_that_was_not_heard_of_is_not_done_twice(queued, home, waits, m
 
     runs.train(queued)
 
-    assert waits == [runs.RETRY_S]
+    assert waits == [patience.RETRY_S]
     assert (again(queued).status, Checkpoint.objects.count(), samples()) == ("finished", 2, {"trained"})
     assert len(folders(home)) == 1
 
@@ -448,15 +449,15 @@ def test_what_was_half_learned_when_memory_ended_is_not_learned_twice(five, monk
 
 
 def test_the_progress_says_how_many_are_left_at_a_time(five, monkeypatch):
-    monkeypatch.setattr(runs, "BEAT_S", 0.0)
+    monkeypatch.setattr(run_ledger, "BEAT_S", 0.0)
     phases = []
-    write = runs.Ledger._write
+    write = run_ledger.Ledger._write
 
     def heard(self, progress):
         write(self, progress)
         phases.append(progress["phase"])
 
-    monkeypatch.setattr(runs.Ledger, "_write", heard)
+    monkeypatch.setattr(run_ledger.Ledger, "_write", heard)
     hungry(monkeypatch, most=1)
 
     runs.train(five(2))
@@ -476,7 +477,7 @@ def test_where_one_sample_is_too_much_the_run_fails_with_a_sentence(five, monkey
 
 
 def test_an_update_that_is_done_again_takes_the_place_of_its_first_try(queued):
-    ledger = runs.Ledger(queued, 1)
+    ledger = run_ledger.Ledger(queued, 1)
     for update, loss in ((1, 3.0), (2, 2.0), (1, 3.1)):  # the processes were begun anew after the second
         ledger.keep({"update": update, "loss": loss, "micro_batch": 1})
 

@@ -24,6 +24,7 @@ from training.config import Recipe
 from training.models import Run, Sample
 from training.objective.closed_questions import Question
 from training.objective.merged_rows import Step, merged_rows
+from training.running import run_ledger
 
 LORA = Recipe(distillation="vocabulary", w_sft=1, w_closed=1, lr=1e-2, updates=2, lora_rank=4, max_gap=99)
 FULL = LORA.model_copy(update={"weights": "full", "lr": 1e-3})
@@ -322,7 +323,7 @@ def at_learning(monkeypatch):
                 super().__init__(*args)
                 groups.append(self)
 
-        beat = runs.Ledger.beat
+        beat = run_ledger.Ledger.beat
 
         def heard(self, phase, *args, **kwargs):
             if phase.startswith("learning") and groups[0].pids and not hasattr(groups[0], "acted"):
@@ -331,7 +332,7 @@ def at_learning(monkeypatch):
             beat(self, phase, *args, **kwargs)
 
         monkeypatch.setattr(launch, "Group", Watched)
-        monkeypatch.setattr(runs.Ledger, "beat", heard)
+        monkeypatch.setattr(run_ledger.Ledger, "beat", heard)
         return groups
 
     return at_learning

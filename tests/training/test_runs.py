@@ -16,6 +16,7 @@ from tests.ready_samples import PROMPT, RESPONSE
 from training import batches, learning, runs, tasks
 from training.config import Recipe
 from training.models import Run, Sample
+from training.running import run_ledger, run_locks
 
 RECIPE = Recipe(batch_size=3, distillation="vocabulary", lr=1e-2, updates=2)
 
@@ -179,7 +180,7 @@ def test_a_run_whose_worker_lives_is_left_alone_for_longer(queued):
         status="running", heartbeat_at=timezone.now() - timedelta(seconds=runs.SILENCE_S + 1)
     )
 
-    with runs._hold(queued) as held:
+    with run_locks.hold(queued) as held:
         assert held
         assert runs.recover() == []
         assert runs.train(queued) is None  # and no other worker begins it
@@ -256,15 +257,15 @@ def test_a_queued_run_stops_at_once_and_one_that_is_over_cannot(queued):
 
 
 def test_progress_names_the_phase_and_what_is_left(queued, monkeypatch):
-    monkeypatch.setattr(runs, "BEAT_S", 0.0)
+    monkeypatch.setattr(run_ledger, "BEAT_S", 0.0)
     seen = []
-    beat = runs.Ledger.beat
+    beat = run_ledger.Ledger.beat
 
     def heard(self, *args, **kwargs):
         beat(self, *args, **kwargs)
         seen.append(again(queued).progress)
 
-    monkeypatch.setattr(runs.Ledger, "beat", heard)
+    monkeypatch.setattr(run_ledger.Ledger, "beat", heard)
 
     runs.train(queued)
 
@@ -283,11 +284,11 @@ def test_progress_names_the_phase_and_what_is_left(queued, monkeypatch):
 
 def test_what_is_left_never_grows(queued, monkeypatch):
     now = iter([0.0, 10.0, 20.0, 80.0, 90.0, 100.0])
-    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic=lambda: next(now)))
-    ledger = runs.Ledger(queued, 10)
+    monkeypatch.setattr(run_ledger, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    ledger = run_ledger.Ledger(queued, 10)
     left = []
     monkeypatch.setattr(ledger, "_write", lambda progress: left.append(progress["eta_s"]))
-    monkeypatch.setattr(runs, "patiently", lambda write: write())
+    monkeypatch.setattr(run_ledger, "patiently", lambda write: write())
     for work in (1, 4, 1, 2, 2):
         ledger.beat("learning", 1, 1, work=work)
     # 10 s a unit and nine left; 4 s and five; 13.3 s and four would be 53 s; 11.25 s and two would be 22.5 s; none.

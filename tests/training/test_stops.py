@@ -17,6 +17,7 @@ from training import batches, hours, learning, runs
 from training.config import Recipe
 from training.launch import GroupEnded
 from training.models import Run, Sample
+from training.running import orphans, run_ledger
 
 RECIPE = Recipe(batch_size=2, distillation="vocabulary", lr=1e-2, updates=2, micro_batch=1)
 
@@ -46,14 +47,14 @@ def during(monkeypatch):
 
     def during(samples, happens):
         keep = [happens]
-        beat = runs.Ledger.beat
+        beat = run_ledger.Ledger.beat
 
         def beaten(ledger, phase, done, total, **options):
             beat(ledger, phase, done, total, **options)
             if phase.startswith("learning") and done >= samples and keep:
                 keep.pop()()
 
-        monkeypatch.setattr(runs.Ledger, "beat", beaten)
+        monkeypatch.setattr(run_ledger.Ledger, "beat", beaten)
 
     return during
 
@@ -133,7 +134,7 @@ def test_the_snapshot_of_a_run_that_is_cancelled_goes(queued, home, worker, duri
         during(2, lambda: (watch.ask(), watch.ask()))
         runs.train(again(queued))
     runs.cancel(queued)
-    runs.clear_orphans(only_broken=True)  # as the sweep does
+    orphans.clear_orphans(only_broken=True)  # as the sweep does
     assert list((home / "snapshots").iterdir()) == []
 
 
@@ -161,7 +162,7 @@ def test_what_fails_before_the_worker_stops_fails(queued, worker, monkeypatch):
 
 
 def test_a_person_who_cancels_while_the_worker_stops_is_obeyed(queued, worker, during, monkeypatch):
-    monkeypatch.setattr(runs, "BEAT_S", 0.0)
+    monkeypatch.setattr(run_ledger, "BEAT_S", 0.0)
     with worker(limit_s=600) as watch:
         during(1, lambda: (watch.ask(), runs.cancel(queued)))
         assert runs.train(again(queued)) is None
@@ -201,8 +202,8 @@ def test_a_run_that_says_nothing_until_the_process_ends_is_queued_again(queued, 
 
 def test_the_pace_is_that_of_learning_and_not_of_loading(queued, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(runs.time, "monotonic", lambda: now[0])
-    ledger = runs.Ledger(queued, work=10)
+    monkeypatch.setattr(run_ledger.time, "monotonic", lambda: now[0])
+    ledger = run_ledger.Ledger(queued, work=10)
     now[0] += 60  # a model is loaded
     monkeypatch.setattr(ledger, "_write", lambda progress: None)
     ledger.beat("teacher", 0, 2)

@@ -7,7 +7,8 @@ import json
 import pytest
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
 from checkpoints.models import Checkpoint
 from feedback import reasons

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from checkpoints.models import SHARED, Checkpoint, Line, Member
 from judge.models import Ruling
 from training import line_recipes

@@ -10,7 +10,8 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.replying import writers
 from checkpoints import repairs
 from checkpoints.models import Checkpoint

@@ -11,8 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat import branches
+from chat.api_keys import ApiKey
 from chat.listing import pages
-from chat.models import ApiKey, Session, Turn
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling
@@ -21,7 +22,7 @@ from privacy.models import Erasure
 from tests.webapp.conftest import text_of
 from training.batches import Filling
 from training.models import Sample
-from webapp.console import board
+from webapp.console.loop import newest_turns
 from webapp.journey import journey
 
 SENTENCE = "1 of 16 lessons. Training starts at 16, or now."
@@ -337,7 +338,7 @@ def test_turns_off_the_record_are_one_line_of_the_board(console, make_turn):
     for _ in range(3):
         make_turn(learns=False)
     kept = make_turn()
-    assert [turn.pk for turn in board.turns()] == [kept.pk]
+    assert [turn.pk for turn in newest_turns.turns()] == [kept.pk]
     page = text_of(console.get(reverse("console:turns")))
     assert "(off the record)" not in page.split('id="board-turns"')[1].split("</section>")[0]
     assert "3 turns off the record are not listed: only their people read them." in page

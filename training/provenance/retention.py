@@ -28,8 +28,9 @@ from checkpoints import loading, notices, promotion
 from checkpoints.models import Checkpoint, Cleaning, Decision, Line, Notice, Trial
 from core import stores
 from core.errors import IllegalMove, TalkbackError
-from training import forecast, runs
+from training import forecast
 from training.models import Run
+from training.running.orphans import clear_orphans
 
 log = logging.getLogger(__name__)
 
@@ -303,7 +304,7 @@ def sweep() -> list[Checkpoint]:
 
 def clear_leftovers() -> list[str]:
     """Remove what dead processes left half-way, unless a run is at work, whose weights no row names yet."""
-    return runs.clear_orphans(only_broken=True)
+    return clear_orphans(only_broken=True)
 
 
 def watch() -> Disk:

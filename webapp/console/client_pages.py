@@ -20,7 +20,8 @@ from chat import clients, resorting
 from chat.clients import files, sorting
 from chat.clients.rules import Rules, RulesInvalid, read
 from chat.clients.sorting import Seen, Sorted
-from chat.models import ClientRules, Turn
+from chat.models import Turn
+from chat.operator_rules import ClientRules
 from chat.turns import LONG
 from webapp.console.doors import needs, person, said_aloud
 

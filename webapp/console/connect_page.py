@@ -8,7 +8,6 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path, reverse
@@ -16,12 +15,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts import deeds
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from chat.rendering.renderer import Renderer
 from chat.rendering.template import ModelUnreadable
 from webapp import trying
 from webapp.connecting import PLACEHOLDER, Place, blocks
 from webapp.console import key_pages as keys
+from webapp.console.doors import person
 from webapp.console.light import light as lit
 
 
@@ -117,11 +117,6 @@ def light_of(key: ApiKey) -> dict[str, Any]:
 def found(request: HttpRequest, pk: int) -> ApiKey:
     keys = ApiKey.objects.visible_to(request.user).select_related("user", "checkpoint")
     return get_object_or_404(keys, pk=pk)
-
-
-def person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # login_required let no other in
-    return request.user
 
 
 app_name = "connect"

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 from accounts.roles import may
 from chat.models import Turn
 from webapp.console import board, notice_pages, overview, welcome
+from webapp.console.loop import newest_turns
 from webapp.console.review import waiting
 
 NEEDS = {"notices": "notices", "welcome": "training", "live": "checkpoints"}
@@ -45,8 +46,8 @@ def turns_context(status: str = "") -> dict[str, Any]:
     """What the list of turns draws from; `status` narrows it."""
     return {
         "counts": board.count_states()[0]["turns"],
-        "turns": board.turns(status),
-        "off_record": board.off_record(status),
+        "turns": newest_turns.turns(status),
+        "off_record": newest_turns.off_record(status),
         "status": status if status in Turn.Status.values else "",
     }
 

@@ -26,8 +26,9 @@ from accounts.roles import may
 from chat import limits
 from chat.api.access import SCOPES
 from chat.api.catalog import list_checkpoints
+from chat.api_keys import ApiKey, usual_scopes
 from chat.forms import check_name
-from chat.models import ApiKey, Consent, usual_scopes
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint
 from webapp.console.doors import marked
 

@@ -10,7 +10,9 @@ from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from chat.models import ApiKey, Turn, moment
+from chat.api_keys import ApiKey
+from chat.models import Turn
+from core.moments import moment
 from judge.votes import judges
 
 TEST_SESSION = "talkback-connection-test"

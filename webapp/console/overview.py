@@ -8,7 +8,9 @@ from datetime import timedelta
 
 from checkpoints.models import Checkpoint
 from training.models import Run
-from webapp.console.board import Board, Facts, Station
+from webapp.console.board import Board
+from webapp.console.loop.facts import Facts
+from webapp.console.loop.stations import Station
 
 NEWS_FOR = timedelta(days=1)
 """How long the overview says that a checkpoint went live."""

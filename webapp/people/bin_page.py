@@ -19,7 +19,7 @@ from chat import signals
 from chat.listing.views import is_htmx, open_chat, show_done
 from chat.models import Session
 from privacy import bin as chat_bin
-from webapp.people.privacy_page import person
+from webapp.console.doors import person
 
 LISTED = 50
 

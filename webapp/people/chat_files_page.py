@@ -22,7 +22,7 @@ from chat.listing.views import is_htmx
 from chat.models import Session
 from core import stores
 from feedback import chat_files, importing
-from webapp.people.privacy_page import person
+from webapp.console.doors import person
 
 SHOWN = 10
 """Imports that the page lists."""

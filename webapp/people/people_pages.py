@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts import deeds, invitations, roles, second_factors
 from accounts.models import Deed, Invitation, Role
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from checkpoints.models import Line
 from core.errors import TalkbackError
 from webapp.console.doors import needs, person, said_aloud

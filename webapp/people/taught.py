@@ -24,7 +24,7 @@ from core.htmx import is_htmx
 from feedback.forms import LONGEST
 from feedback.models import Feedback
 from feedback.views import describe_weights
-from judge.hints import standing_hints, wish_words
+from judge.hints import back_references, standing_hints, wish_words
 from judge.models import Hint
 from training.provenance import taints
 from webapp.console.doors import person
@@ -82,8 +82,8 @@ def word(turn: Turn, by: User, text: str) -> Feedback:
     if len(text) > LONGEST:
         said = _("A wish may have at most %(most)s characters; this has %(n)s.")
         raise NotAWish(said % {"most": LONGEST, "n": len(text)})
-    if back := wish_words.find_references(text):
-        raise NotAWish(wish_words.refusal(back))
+    if back := back_references.find_references(text):
+        raise NotAWish(back_references.refusal(back))
     if not Feedback.objects.standing().filter(turn=turn, by=by, kind=Feedback.Kind.GUIDANCE).exists():
         raise NotAWish(_("There is no guidance on this reply any more: write it anew."))
     return Feedback.objects.give(turn, by=by, kind=Feedback.Kind.GUIDANCE, wish=text)
@@ -99,7 +99,7 @@ def told(said: Feedback | None) -> dict[str, Any] | None:
         "text": one.text or None,
         "waits": one.waits,
         "suggestion": one.suggestion or None,
-        "refers_back": [back.text for back in wish_words.find_references(said.text)] if one.waits else [],
+        "refers_back": [back.text for back in back_references.find_references(said.text)] if one.waits else [],
     }
 
 

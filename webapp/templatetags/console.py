@@ -28,8 +28,8 @@ from training import outside
 from training.batches import IMPORT, Filling
 from training.models import Run, Sample
 from training.provenance import retention, taints
+from webapp.amounts import span
 from webapp.console import deed_words, notice_pages
-from webapp.console.board import span
 
 register = template.Library()
 

@@ -24,7 +24,9 @@ from accounts.models import Role
 from accounts.roles import give
 from chat import asking, key_guesses, limits
 from chat.api import access, aside
-from chat.models import ApiKey, Spending, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
+from chat.spendings import Spending
 from checkpoints.models import Checkpoint
 from core import threads
 from installation.diagnosis import free_port

@@ -9,7 +9,8 @@ import threading
 import pytest
 from asgiref.sync import sync_to_async
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.rendering.model_output import LONG
 from checkpoints.models import Checkpoint
 from gpu_workers.errors import EngineRefused, EngineUnavailable

@@ -14,7 +14,8 @@ from chat.api.response_events import ResponseEvents
 from chat.api.response_items import ResponsesItem
 from chat.api.responses import ResponsesRequest, answer
 from chat.api.sent import NotOffered
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.replying.deltas import ReplyDelta
 from checkpoints.models import Checkpoint
 from core.errors import TalkbackError

@@ -15,7 +15,8 @@ from django.db import connection, connections
 from django.db.backends.signals import connection_created
 from django.db.utils import OperationalError
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.checksums import WeightsChanged
 from core import stores
 from gpu_workers.errors import EngineGarbled

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chat import clients
 from chat.clients import files, rules, sorting
 from chat.clients.rules import RulesInvalid
-from chat.models import ClientRules
+from chat.operator_rules import ClientRules
 from chat.requests import Ask
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling

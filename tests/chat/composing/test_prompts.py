@@ -10,7 +10,7 @@ from chat.composing import prompt_pages
 from chat.composing.defaults import ChatDefaults
 from chat.composing.prompts import SavedPrompt, find_variables
 from privacy import erasures
-from webapp.people import privacy_page
+from webapp.people.own_data import own_export
 
 HTMX = {"HX-Request": "true"}
 TEXT = "Translate into {{language}}: {{ text }}"
@@ -137,7 +137,7 @@ def test_what_a_person_saved_is_in_their_export_and_goes_with_them(anas, ana, be
     add(anas)
     add(bens, name="Bens own")
     anas.post("/chats/settings/", {"instructions": "Be brief."})
-    told = list(privacy_page.exported(ana))
+    told = list(own_export.exported(ana))
     assert {"object": "prompt", "name": "Translate", "text": TEXT, "is_shared": False} in told
     assert {"object": "new_chats", "instructions": "Be brief.", "sampling": {}} in told
     assert "Bens own" not in str(told)

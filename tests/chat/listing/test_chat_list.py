@@ -11,9 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat import turns
+from chat.api_keys import ApiKey
 from chat.listing import pages
 from chat.listing.folders import Folder
-from chat.models import ApiKey, Session
+from chat.models import Session
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,8 @@ from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection, transaction
 
 from benchmarks.stack import wait_for
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from core.errors import IllegalMove, TalkbackError
 from judge.hints import decisions, reviews, undoing
 from judge.hints.decisions import Overtaken

@@ -11,8 +11,9 @@ import pytest
 
 from environments.wishes import WISHES
 from feedback.models import Feedback
-from judge.hints import decisions, hint_words, reviews, wish_words
-from judge.hints.wish_words import Wish, find_references, word_wish
+from judge.hints import back_references, decisions, hint_words, reviews, wish_texts, wish_words
+from judge.hints.back_references import find_references
+from judge.hints.wish_words import Wish, word_wish
 from judge.models import Hint, Judgement
 from judge.samples import teacher
 from judge.samples.sample_rows import Reason
@@ -66,7 +67,9 @@ ASKED = (
 
 
 def test_the_examples_in_the_words_of_the_module_hold():
-    assert doctest.testmod(wish_words).failed == 0
+    for module in (back_references, wish_texts, wish_words):
+        assert doctest.testmod(module).attempted
+        assert doctest.testmod(module).failed == 0
 
 
 def test_twelve_ways_to_say_each_of_eight_wishes():

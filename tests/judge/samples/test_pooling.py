@@ -4,7 +4,8 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from chat import turns
-from chat.models import ApiKey, Session
+from chat.api_keys import ApiKey
+from chat.models import Session
 from checkpoints import lines
 from checkpoints.lines import LineRefused
 from checkpoints.models import SHARED, Checkpoint, Member

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.hints.wish_words import find_references
+from judge.hints.back_references import find_references
 from lab.research.wishes import is_one_paragraph, sayings, speaks_back
 from tests.conftest import ROOT
 

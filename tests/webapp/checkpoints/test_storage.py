@@ -12,14 +12,14 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from checkpoints import checksums, promotion
 from checkpoints.checksums import WeightsChanged
 from checkpoints.models import Checkpoint, Decision, Notice
 from core.errors import IllegalMove
-from training import runs
 from training.models import Run
 from training.provenance import retention
+from training.running import orphans
 
 pytestmark = pytest.mark.django_db
 
@@ -99,7 +99,7 @@ def test_a_process_that_died_between_row_and_files_leaves_nothing_for_long(store
     assert retention.clear_leftovers() == []  # its weights have no row yet
     run.delete()
     assert sorted(retention.clear_leftovers()) == [".half.123", "1"]
-    assert runs.clear_orphans() == ["whole"]  # as the next run begins
+    assert orphans.clear_orphans() == ["whole"]  # as the next run begins
 
 
 def test_the_disk_is_foreseen_and_told_of_before_it_hurts(stored, monkeypatch):

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from chat import clients
 from chat.clients import files
-from chat.models import ClientRules, Turn
+from chat.models import Turn
+from chat.operator_rules import ClientRules
 from chat.requests import Ask
 from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling

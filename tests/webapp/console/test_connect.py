@@ -16,7 +16,8 @@ from asgiref.sync import sync_to_async
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from tests.doubles.fake_engine import FakeEngine
 from tests.webapp.conftest import text_of

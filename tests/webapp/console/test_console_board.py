@@ -21,6 +21,8 @@ from training.batches import Filling
 from training.models import Run
 from webapp.charts import heat, small_curves
 from webapp.console import board
+from webapp.console.loop.facts import Facts
+from webapp.console.loop.stations import stations
 from webapp.console.review import differences
 from webapp.live_pages import BOARD
 
@@ -31,11 +33,11 @@ ZEROS = {name: dict.fromkeys(model.Status.values, 0) for name, model in board.ST
 def facts(**changes):
     base = Checkpoint(number=0, kind="base", status="live", moved_at=NOW - timedelta(hours=2))
     counts = {name: {**states, **changes.pop(name, {})} for name, states in ZEROS.items()}
-    return replace(board.Facts(now=NOW, counts=counts, oldest=ZEROS, batch=Filling(16), live=base), **changes)
+    return replace(Facts(now=NOW, counts=counts, oldest=ZEROS, batch=Filling(16), live=base), **changes)
 
 
 def station(key, **changes):
-    return next(s for s in board.stations(facts(**changes)) if s.key == key)
+    return next(s for s in stations(facts(**changes)) if s.key == key)
 
 
 def run(status, **fields):
@@ -122,7 +124,7 @@ def test_a_candidate_that_passed_is_for_a_person():
 def test_stops_that_wait_for_the_same_are_told_together():
     candidate = Checkpoint(number=4, status="candidate", moved_at=NOW)
     known = facts(turns={"observed": 1}, candidate=candidate, silences={"judge": 40.0, "learn": 0.0})
-    [call] = board.Board(known, board.stations(known)).stuck
+    [call] = board.Board(known, stations(known)).stuck
     assert call.title == "Judge, Examine"
 
 

@@ -15,8 +15,9 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
+from chat.api_keys import ApiKey
 from chat.clients import rules
-from chat.models import ApiKey, Session
+from chat.models import Session
 from checkpoints.models import Checkpoint, Line
 from core.visible import HIDDEN
 from installation import speech

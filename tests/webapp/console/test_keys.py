@@ -13,7 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from chat.models import ApiKey, Spending
+from chat.api_keys import ApiKey
+from chat.spendings import Spending
 from tests.webapp.conftest import text_of
 from webapp.console.key_pages import secret_of
 

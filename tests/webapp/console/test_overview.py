@@ -20,7 +20,8 @@ from tests.webapp.console.test_console_board import NOW, facts, run
 from training.batches import Filling
 from training.hours import Wait
 from webapp.console import overview
-from webapp.console.board import Board, stations
+from webapp.console.board import Board
+from webapp.console.loop.stations import stations
 from webapp.console.review import waiting
 
 PASSED = Checkpoint(number=4, status="passed", moved_at=NOW)

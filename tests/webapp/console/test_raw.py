@@ -16,21 +16,18 @@ from django.utils import timezone
 
 from accounts import deeds
 from accounts import models as accounts
+from chat.api_keys import ApiKey
+from chat.composing.defaults import ChatDefaults
+from chat.composing.prompts import SavedPrompt
 from chat.imports.import_rows import Import
 from chat.listing.folders import Folder
-from chat.models import (
-    ApiKey,
-    ChatDefaults,
-    ClientRules,
-    Consent,
-    SavedPrompt,
-    Session,
-    Spending,
-    ToolCall,
-    ToolServer,
-    Turn,
-)
+from chat.models import Session, Turn
+from chat.operator_rules import ClientRules
 from chat.search import keeping
+from chat.spendings import Spending
+from chat.tools.calls import ToolCall
+from chat.tools.servers import ToolServer
+from chat.usual_consent import Consent
 from checkpoints import models as checkpoints
 from episodes import models as episodes
 from evaluation import models as evaluation

@@ -16,7 +16,8 @@ from tests.webapp.console.test_console_board import NOW, facts, run
 from training.batches import Filling
 from webapp import sample_lesson
 from webapp.console import welcome
-from webapp.console.board import Board, stations
+from webapp.console.board import Board
+from webapp.console.loop.stations import stations
 from webapp.notifications.models import PutAway
 from webapp.sample_lesson import Progress
 from webapp.tasks import ask_samples

@@ -8,13 +8,14 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from feedback.models import Feedback
 from judge.models import Hint
 from privacy import bin as chat_bin
 from tests.webapp.conftest import text_of
 from training.models import Sample
-from webapp.people import privacy_page
+from webapp.people.own_data import own_export
 
 pytestmark = pytest.mark.django_db
 
@@ -131,7 +132,7 @@ def test_the_bin_is_in_no_export_and_not_in_the_api(page, make_turn, talker, cli
     assert client.get(f"/v1/completions/{turn.completion_id}/learning", headers=head).status_code == 404
     body = {"completion_id": turn.completion_id, "thumb": "up"}
     assert client.post("/v1/feedback", body, content_type="application/json", headers=head).status_code == 404
-    export = str(list(privacy_page.exported(talker)))
+    export = str(list(own_export.exported(talker)))
     assert "France" not in export
     assert "Paris" not in export
 

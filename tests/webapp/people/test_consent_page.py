@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from accounts import roles
 from accounts.models import Role
-from chat.models import Consent, Session, Turn
+from chat.models import Session, Turn
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint, Line, Member
 from privacy import consent
 from tests.webapp.conftest import text_of

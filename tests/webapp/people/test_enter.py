@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from tests.webapp.conftest import Logged
 from webapp.people import enter
 

@@ -11,7 +11,8 @@ from django.utils import translation
 from django.utils.translation import trans_real
 
 from accounts.models import Account
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from tests.webapp.conftest import text_of
 from webapp import glossary

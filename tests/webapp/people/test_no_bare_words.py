@@ -7,9 +7,10 @@ from django.urls import reverse
 from django.utils.translation import trans_real
 
 from accounts.models import Account
-from chat.models import ApiKey, Session
+from chat.api_keys import ApiKey
+from chat.models import Session
 from tests.webapp.languages.brackets import CODE, Brackets, bare
-from webapp.people.privacy_page import readers
+from webapp.people.own_data.readers import readers
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,8 @@ from django.utils import timezone
 
 from accounts import invitations, roles
 from accounts.models import Deed, Device, Invitation
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from chat.sockets import SIGNED_OUT
 from feedback.models import Feedback
 from privacy import erasures

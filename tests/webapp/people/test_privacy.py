@@ -15,7 +15,10 @@ from django.utils import timezone
 from accounts.models import Role
 from accounts.roles import give
 from chat import sessions
-from chat.models import ApiKey, Consent, Session, ToolServer, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
+from chat.tools.servers import ToolServer
+from chat.usual_consent import Consent
 from checkpoints.models import Checkpoint, Notice, Taint
 from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling, Vote
@@ -24,7 +27,7 @@ from privacy import consent
 from tests.chat.conftest import ask_in
 from tests.webapp.conftest import text_of
 from training.models import Sample
-from webapp.people import privacy_page
+from webapp.people.own_data import own_export
 
 SECRET = "ana@example.com"
 
@@ -309,13 +312,13 @@ async def test_the_export_is_all_a_person_said_and_nothing_of_others(async_clien
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_a_long_export_comes_in_parts_and_whole(async_client, talker):
-    for n in range(privacy_page.PART + 5):
+    for n in range(own_export.PART + 5):
         await Session.objects.acreate(user=talker, title=f"chat {n}")
     await async_client.aforce_login(talker)
     answer = await async_client.get("/privacy/export/")
     parts = [part async for part in answer.streaming_content]
     assert len(parts) == 2
-    assert len(b"".join(parts).splitlines()) == privacy_page.PART + 8  # account, chats, browser, deed
+    assert len(b"".join(parts).splitlines()) == own_export.PART + 8  # account, chats, browser, deed
 
 
 def test_everything_is_deleted_once_its_person_is_sure(page, lesson, make_turn, operator, talker):

@@ -15,7 +15,8 @@ from django.urls import get_resolver
 from accounts.models import RANKS, Role
 from accounts.roles import give
 from chat.api.access import SCOPES
-from chat.models import ApiKey, Session
+from chat.api_keys import ApiKey
+from chat.models import Session
 from chat.sockets import NOT_YOURS, SIGNED_OUT
 from tests.sockets import Tab
 from tests.webapp.people.routes import ANY, KEYS, PAGES, PUBLIC, SOCKETS

@@ -8,12 +8,13 @@ import re
 import pytest
 from django.urls import reverse
 
-from chat.models import ApiKey, Session, Turn
+from chat.api_keys import ApiKey
+from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
 from feedback.models import Feedback
 from judge.models import Hint
 from webapp.people import taught
-from webapp.people.privacy_page import exported
+from webapp.people.own_data.own_export import exported
 
 MERGE, ONE = "Merge the paragraphs into one and send it again", "Write the whole reply as one paragraph."
 REDO = "Redo the second point."

@@ -13,7 +13,8 @@ from asgiref.sync import sync_to_async
 from django.db import connection, connections
 from django.test import AsyncClient
 
-from chat.models import ApiKey, Turn
+from chat.api_keys import ApiKey
+from chat.models import Turn
 from core import threads
 from core.states import moved
 from webapp.asgi import application

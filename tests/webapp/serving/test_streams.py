@@ -11,7 +11,7 @@ from chat.models import Session
 from judge.hints import reviews
 from tests.webapp.desk_cast import fill
 from webapp.console import audit
-from webapp.people import privacy_page
+from webapp.people.own_data import own_export
 from webapp.serving import streams
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -35,7 +35,7 @@ async def lines(answer) -> list[bytes]:
 
 
 async def test_a_persons_export_leaves_no_cursor_open(async_client, talker, no_cursors, monkeypatch):
-    monkeypatch.setattr(privacy_page, "PART", 2)
+    monkeypatch.setattr(own_export, "PART", 2)
     await sync_to_async(fill)([talker], 3)
     await async_client.aforce_login(talker)
     rows = await lines(await async_client.get("/privacy/export/"))

@@ -13,7 +13,7 @@ from training import line_recipes
 from training.models import Run, Sample
 from webapp import journey
 from webapp.console import board
-from webapp.people import privacy_page
+from webapp.people.own_data import own_export
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_who_has_no_line_of_their_own_is_told_so_and_asked_nothing(client, talke
 
 def test_the_export_names_the_line_and_the_word_given(talker, line):
     def account():
-        return next(iter(privacy_page.exported(talker)))
+        return next(iter(own_export.exported(talker)))
 
     assert (account()["line"], account()["teaches_the_shared_line"]) == (line.name, False)
     membership.pool(talker, may=True)

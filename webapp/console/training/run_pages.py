@@ -30,10 +30,11 @@ from training.models import Run, Sample
 from training.monitoring import limits, notes
 from training.monitoring.limits import Passed
 from training.provenance import exports, receipts
+from webapp.amounts import span
 from webapp.charts import overlays, run_charts, small_curves
 from webapp.charts.frame import is_number
 from webapp.charts.picture import Chart
-from webapp.console.board import span, waiting
+from webapp.console.board import waiting
 from webapp.console.doors import needs, said_aloud
 from webapp.console.review.desk import is_fragment
 from webapp.console.training import note_pages, recipe_pages

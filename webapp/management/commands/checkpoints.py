@@ -17,7 +17,7 @@ from checkpoints.models import SHARED, Checkpoint
 from core.errors import TalkbackError
 from training.models import Run
 from training.provenance import discards, exports, imports, receipts, taints
-from webapp.console.board import span
+from webapp.amounts import span
 from webapp.management.terminal import TerminalCommand
 
 HERE = "from the command line"

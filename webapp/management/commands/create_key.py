@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
 from chat.api.access import SCOPES
-from chat.models import ApiKey, usual_scopes
+from chat.api_keys import ApiKey, usual_scopes
 from webapp.console.key_pages import KeyForm
 from webapp.management.terminal import TerminalCommand
 from webapp.people.enter import ADMINISTRATOR, administrator

@@ -8,9 +8,9 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from chat.models import ApiKey
+from chat.api_keys import ApiKey
 from core.visible import visible
-from webapp.console.board import span
+from webapp.amounts import span
 from webapp.console.key_pages import limits_in_words
 from webapp.management.terminal import TerminalCommand
 

@@ -11,7 +11,7 @@ from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
 from training import batches, forecast, hours, line_recipes
 from training.recipes import published
-from webapp.console.board import counted
+from webapp.amounts import counted
 from webapp.management.terminal import TerminalCommand
 
 

@@ -21,8 +21,8 @@ from privacy import membership
 from training import line_recipes
 from training.config import RecipeInvalid
 from training.models import Run
+from webapp.amounts import counted
 from webapp.console import board
-from webapp.console.board import counted
 from webapp.console.key_pages import KeyForm
 from webapp.console.training.line_pages import standing
 from webapp.management.terminal import TerminalCommand
