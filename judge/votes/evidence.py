@@ -257,6 +257,12 @@ def of(turn: Turn, standing: Sequence[Feedback] | None = None) -> Evidence:
     )
 
 
+def pictures_of(turn: Turn) -> tuple[Shown, ...]:
+    """The pictures of a turn's evidence alone."""
+    before = clients.strip_messages(turn.messages, turn.client)
+    return shown_pictures.of(turn, shown_of(before), clients.strip_messages(turn.next_state, turn.client))
+
+
 def worded(guidance: Iterable[tuple[str, str]]) -> tuple[str, str]:
     """Of guidance as (words, the person's own wording of the wish): what is taught, and the words that wait for one.
 

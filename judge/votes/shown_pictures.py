@@ -46,6 +46,11 @@ def of(turn: Turn, request: Sequence[Mapping[str, Any]], next_state: Sequence[Ma
     )
 
 
+def is_kept(one: Shown) -> bool:
+    """Whether its file is there."""
+    return (keeping.folder(UUID(hex=one.session)) / one.digest).is_file()
+
+
 def load(pictures: Sequence[Shown]) -> Urls:
     """Read the files: call it in a thread."""
     urls = {}

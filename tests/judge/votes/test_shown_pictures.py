@@ -12,66 +12,24 @@ from django.core.serializers import serialize
 
 from chat.models import Session, Turn
 from chat.pictures import keeping
-from chat.pictures.picture import read_picture
 from gpu_workers import engines
-from gpu_workers.engine import sight
 from gpu_workers.engine.engine_client import EngineClient
 from judge import steps_worth
 from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
 from judge.votes import evidence, judges, naming, polling, prompts
-from judge.votes.judges import Ask, ChatJudge
+from judge.votes.judges import Ask
 from judge.votes.naming import JudgesInvalid
 from tests.chat.pictures.conftest import SEEN, seeing_model, sglang
 from tests.chat.pictures.samples import WEBP, data_url, png
 from tests.doubles.chat_server import server
+from tests.pictured_turns import AFTER, BEFORE, afresh, keep, pictured, seeing
 from tests.played_steps import stop, turns_of
 from training.models import Sample
 
-__all__ = ["seeing_model", "server", "sglang"]
+__all__ = ["afresh", "pictured", "seeing", "seeing_model", "server", "sglang"]
 
 pytestmark = pytest.mark.django_db
-
-BEFORE, AFTER = png(4, 3, shade=10), png(5, 3, shade=90)
-
-
-@pytest.fixture(autouse=True)
-def afresh(settings, tmp_path):
-    """Nothing is known of servers, and pictures are kept here."""
-    settings.DATA_DIR = tmp_path
-    sight._known.clear()
-    ChatJudge._boxes.clear()
-    naming.listed.cache_clear()
-
-
-@pytest.fixture
-def seeing(server, settings):
-    """The one judge is a model at this server, which says that it sees."""
-    settings.JUDGE_URL, settings.JUDGE_MODEL = server.url, "wise-1"
-    server.pages["/v1/models"] = {"data": [{"id": "wise-1", "input_modalities": ["text", "image"]}]}
-    return server
-
-
-def keep(session: Session, *pictures: bytes) -> list[dict]:
-    """These pictures as a message holds them, their files where those of the conversation are."""
-    read = [read_picture(one) for one in pictures]
-    keeping.write(session.pk, {one.digest: one for one in read})
-    return [one.kept(0) for one in read]
-
-
-@pytest.fixture
-def pictured(serve, person):
-    """A reply to a picture, and what its person said then with another."""
-
-    def pictured(before: bytes = BEFORE, after: bytes = AFTER, **fields) -> Turn:
-        session = Session.objects.create(user=person)
-        turn = serve("What is it?", "A cat.", session=session, **fields)
-        messages = [{**turn.messages[0], "pictures": keep(session, before)}] if before else turn.messages
-        back = {"role": "user", "content": "No, like this."} | ({"pictures": keep(session, after)} if after else {})
-        Turn.objects.filter(pk=turn.pk).update(messages=messages, next_state=[back], pictures=int(bool(before)))
-        return Turn.objects.select_related("session").get(pk=turn.pk)
-
-    return pictured
 
 
 def ask(turn: Turn, question: str = "score"):
