@@ -61,6 +61,12 @@ def chat(url: str, model: str, api_key: str = "") -> OpenAIChat:
     return _chat(url, model, api_key)
 
 
+def chat_sees(url: str, model: str, api_key: str = "") -> bool:
+    """Tell whether that model takes pictures, as its server says. Asks at most once in sight.KNOWN_S; call it in a
+    thread."""
+    return sight.chat_sees(chat(url, model, api_key).url, model, api_key)
+
+
 def _manners() -> tuple[str, str, bool]:
     """How the engines of the policy are spoken to: the keys, and whether they are told priorities."""
     return settings.ENGINE_API_KEY, settings.ENGINE_ADMIN_KEY, settings.ENGINE_PRIORITIES

@@ -199,12 +199,14 @@ def reach(step: Step, episode: Episode, at: Bench) -> StepVerdict:
         return StepVerdict(step, score, silence=step.unfit)
     score = step_scores.state(step.seen, word=step.word, world=world)
     hints = redaction.hints_without(turn, [step.seen.correction] if step.seen.correction else [], at.renderer)
-    if step.unfit is not None:
+    if step.unfit is not None and step.unfit != Silence.of(Reason.PICTURE):
         return StepVerdict(step, score, "".join(hints), silence=step.unfit)
     note = step_verdicts.WORDS if hints else None
     if score == step_scores.UNKNOWN and step.seen.next_role and at.recipe.w_rl:
         score, unheard = vote(step, episode, at)
         note = note or unheard
+    if step.unfit is not None:  # scored, as a reply to a picture is in a chat, and not learned
+        return StepVerdict(step, score, "".join(hints), silence=step.unfit)
     try:
         sample = step_rows.compose(
             turn,

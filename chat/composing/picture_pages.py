@@ -19,10 +19,11 @@ from chat.pictures.picture import PictureRefused, in_messages
 @login_required
 @never_cache
 def picture(request: HttpRequest, pk: uuid.UUID, digest: str) -> HttpResponse:
-    """The picture of this digest in the prompt of a turn, as it was sent."""
-    turns = Turn.objects.visible_to(request.user).filter(pictures__gt=0).only("session_id", "messages")
+    """The picture of this digest in the prompt of a turn, or in what came back after it, as it was sent."""
+    turns = Turn.objects.visible_to(request.user).only("session_id", "messages", "next_state")
     turn = get_object_or_404(turns, pk=pk)
-    kept = next((one for one in in_messages(turn.messages) if one["digest"] == digest), None)
+    held = in_messages([*turn.messages, *turn.next_state])
+    kept = next((one for one in held if one["digest"] == digest), None)
     if kept is None:
         raise Http404
     try:

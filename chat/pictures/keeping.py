@@ -75,10 +75,12 @@ def read(session: UUID, digest: str) -> bytes:
 
 def data_urls(turn: Turn) -> list[str]:
     """The pictures of a turn's prompt in their order, as engines take them. Raises PictureRefused."""
-    return [
-        f"data:{one['type']};base64,{base64.b64encode(read(turn.session_id, one['digest'])).decode()}"
-        for one in in_messages(turn.messages)
-    ]
+    return [data_url(turn.session_id, one["digest"], one["type"]) for one in in_messages(turn.messages)]
+
+
+def data_url(session: UUID, digest: str, kind: str) -> str:
+    """A picture of this type as engines and servers take it. Raises PictureRefused where it is gone."""
+    return f"data:{kind};base64,{base64.b64encode(read(session, digest)).decode()}"
 
 
 def bytes_held() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
 import httpx
 
@@ -10,20 +12,53 @@ KNOWN_S, SILENT_S = 30.0, 3.0
 """How long an answer counts, for a server may be started again with another model; and that none came."""
 
 _known: dict[str, tuple[float, bool]] = {}
-"""Until when it counts, by address."""
+"""Until when it counts, by address, and of a chat server by model."""
 
 
 def sees(url: str, api_key: str = "") -> bool:
     """SGLang says it of its model; a server that says nothing of it, or does not answer, takes none."""
-    until, said = _known.get(url, (0.0, False))
+    return _remember(url, lambda: _has_understanding(url, api_key))
+
+
+def chat_sees(url: str, model: str, api_key: str = "") -> bool:
+    """The same of a model behind an OpenAI-compatible server, whose `url` ends in /v1: its entry in /models may list
+    what it takes as `input_modalities`, and SGLang says it as ever."""
+
+    def ask() -> bool:
+        modalities = _modalities(_get(f"{url}/models", api_key), model)
+        return _has_understanding(url.removesuffix("/v1"), api_key) if modalities is None else "image" in modalities
+
+    return _remember(f"{url} {model}", ask)
+
+
+def _remember(key: str, ask: Callable[[], bool]) -> bool:
+    until, said = _known.get(key, (0.0, False))
     if monotonic() < until:
         return said
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     lasts_s = KNOWN_S
     try:
-        answer = httpx.get(f"{url}/model_info", headers=headers, timeout=2.0, trust_env=False)
-        said = answer.status_code == 200 and answer.json().get("has_image_understanding") is True
+        said = ask()
     except (httpx.HTTPError, ValueError, AttributeError):
         said, lasts_s = False, SILENT_S
-    _known[url] = (monotonic() + lasts_s, said)
+    _known[key] = (monotonic() + lasts_s, said)
     return said
+
+
+def _has_understanding(url: str, api_key: str) -> bool:
+    said = _get(f"{url}/model_info", api_key)
+    return said is not None and said.get("has_image_understanding") is True
+
+
+def _modalities(said: Any, model: str) -> list[Any] | None:
+    """What the model of this name takes; None where the list does not say."""
+    entries = said.get("data") if said is not None else None
+    entry = next((one for one in entries or () if one.get("id") == model), {})
+    found = entry.get("input_modalities") or (entry.get("architecture") or {}).get("input_modalities")
+    return found if isinstance(found, list) else None
+
+
+def _get(url: str, api_key: str) -> Any:
+    """The JSON at this address; None where the server has nothing there."""
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    answer = httpx.get(url, headers=headers, timeout=2.0, trust_env=False)
+    return answer.json() if answer.status_code == 200 else None

@@ -260,15 +260,17 @@ def tokens_over(text: str, start: int, end: int, ids: Sequence[int], renderer: R
 
 
 def evidence_without(seen: Evidence) -> Evidence:
-    """What a judge outside this machine is shown: the same evidence without what is personal in it."""
-    return _evidence_without(seen, wanted())
+    """What a judge outside this machine is shown: the same evidence without what is personal in it. Nothing can be
+    removed from a picture: where anything is to be, pictures stay here."""
+    removed = wanted()
+    return _evidence_without(replace(seen, pictures=()) if seen.pictures and is_on(removed) else seen, removed)
 
 
 @lru_cache(maxsize=16)
 def _evidence_without(seen: Evidence, wanted: Wanted) -> Evidence:
     """The same evidence is asked about by several votes at once."""
     remover = Remover(wanted)
-    values = {one.name: getattr(seen, one.name) for one in fields(seen)}
+    values = {one.name: getattr(seen, one.name) for one in fields(seen) if one.name != "pictures"}
     for value in values.values():
         remover.learn(value)
     marked = reply_and_marks(values.pop("reply"), values.pop("marks"), remover)

@@ -17,8 +17,9 @@ from feedback import spans
 from feedback.models import Feedback
 from feedback.spans import Span
 from judge.hints import hint_words, wish_words
-from judge.votes import visible_rules
+from judge.votes import shown_pictures, visible_rules
 from judge.votes.quoting import quoted
+from judge.votes.shown_pictures import Shown
 
 REQUEST_LIMIT = 1200
 """Characters of the last request that are shown; its beginning and its end are kept."""
@@ -86,6 +87,8 @@ class Evidence:
     ran: tuple[bool | None, ...] = ()
     """Of each next state, whether a tool that runs commands gave it; None, or nothing at all: no more is known than
     `origins`."""
+    pictures: tuple[Shown, ...] = ()
+    """What a judge that sees is shown beside the words."""
 
     @property
     def next_role(self) -> str:
@@ -126,6 +129,8 @@ class Evidence:
         read = {role for role, _ in (*self.request, *self.next_state)} & set(TRUST) | set(self.origins)
         if self.output:
             read.add("test")
+        if self.pictures:  # what is written in one may be of any origin
+            read.add("file")
         return next((source for source in TRUST if source in read), "user")
 
     @property
@@ -172,21 +177,26 @@ class Evidence:
         """The same in `share` of those bounds: larger windows show more, and what does not fit a window is shortened,
         each text to its beginning and its end; with little room fewer results are shown, and then no earlier messages.
         """
+        return "\n".join(line for lines in self.lines(share) for line in lines)
+
+    def lines(self, share: float = 1.0) -> tuple[list[str], list[str], list[str]]:
+        """The same by what it is of: the request, the reply and what came back, and what else is known of the reply."""
 
         def said(text: str, limit: int) -> str:
             return quoted(text, max(int(limit * share), SHORTEST))
 
-        parts = []
+        before: list[str] = []
         for role, text in self.request[:-1] if share >= CONTEXT_FROM else ():
-            parts += [f"Earlier, {role}:", said(text, CONTEXT_LIMIT)]
+            before += [f"Earlier, {role}:", said(text, CONTEXT_LIMIT)]
         for role, text in self.request[-1:]:
-            parts += [f"The request, {role}:", said(text, REQUEST_LIMIT)]
-        parts += ["The reply:", said(self.reply, REPLY_LIMIT)]
+            before += [f"The request, {role}:", said(text, REQUEST_LIMIT)]
+        after = ["The reply:", said(self.reply, REPLY_LIMIT)]
         results = self.next_state[: max(int(MOST_RESULTS * min(share, 1.0)), 1)]  # parallel results share the room
         for role, text in results:
-            parts += [f"What came back, {role}:", said(text, NEXT_LIMIT // len(results))]
+            after += [f"What came back, {role}:", said(text, NEXT_LIMIT // len(results))]
         if more := len(self.next_state) - len(results):
-            parts += [f"Of what came back {more} more are left out."]
+            after += [f"Of what came back {more} more are left out."]
+        parts: list[str] = []
         if self.tested is not None:
             verdict = "passed" if self.tested > 0 else "failed"
             codes = ", ".join(str(code) for code in self.exit_codes)
@@ -204,14 +214,16 @@ class Evidence:
             parts += ["What the person says of the reply (next time, do this):", said(self.guidance, NEXT_LIMIT)]
         if self.rewrite:
             parts += ["What the person says the reply should have been:", said(self.rewrite, NEXT_LIMIT)]
-        return "\n".join(parts)
+        return before, after, parts
 
     @property
     def digest(self) -> str:
         """16 hex digits that change whenever anything does that a judge may read: votes on other evidence do not
         count."""
         said = (self.request, self.reply, self.next_state, self.guidance, self.rewrite)
-        later = (self.comments, self.marks) if self.comments or self.marks else ()  # votes on rows without them stand
+        # Votes on rows without them stand.
+        later: tuple[object, ...] = (self.comments, self.marks) if self.comments or self.marks else ()
+        later += tuple((one.digest, one.is_after) for one in self.pictures)
         read = (*said, self.reasons, self.tested, self.exit_codes, self.output, *later)
         return hashlib.sha256(json.dumps(read).encode()).hexdigest()[:16]
 
@@ -241,7 +253,14 @@ def of(turn: Turn, standing: Sequence[Feedback] | None = None) -> Evidence:
         output="\n".join(f.text for f in tests if f.value < 0 and f.text),
         origins=origins([*before, turn.message], [*shown_of(before), *after]),
         ran=ran([*before, turn.message], after),
+        pictures=shown_pictures.of(turn, shown_of(before), after),
     )
+
+
+def pictures_of(turn: Turn) -> tuple[Shown, ...]:
+    """The pictures of a turn's evidence alone."""
+    before = clients.strip_messages(turn.messages, turn.client)
+    return shown_pictures.of(turn, shown_of(before), clients.strip_messages(turn.next_state, turn.client))
 
 
 def worded(guidance: Iterable[tuple[str, str]]) -> tuple[str, str]:
@@ -342,8 +361,7 @@ def origins_of(asked: Sequence[Mapping[str, Any]], read: Sequence[Mapping[str, A
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """A message as text: its words, a word for each picture, which no judge is shown, and each tool call as
-    `calls name(arguments)`.
+    """A message as text: its words, a word for each picture, and each tool call as `calls name(arguments)`.
 
     >>> text_of({"content": "What is it?", "pictures": [{}, {}]})
     'What is it?\\n(picture)\\n(picture)'

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -28,10 +28,11 @@ from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable
 from gpu_workers.types import Choices, Completion, Sampling
 from judge.calibration import vote_floor
-from judge.votes import fitting, naming, prompts
+from judge.votes import fitting, naming, prompts, shown_pictures
 from judge.votes.evidence import Evidence
 from judge.votes.naming import Named
 from judge.votes.prompts import Asked, Form
+from judge.votes.shown_pictures import Urls, as_parts
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,10 @@ class Judge(Protocol):
         """Every version that its votes may carry."""
         ...
 
+    async def sees(self) -> bool:
+        """Whether it is shown pictures. May ask its server; raises EngineUnavailable."""
+        ...
+
     async def answer(self, asked: Asked, seen: Evidence, priority: int) -> Reply:
         """Raises EngineUnavailable or EngineRefused."""
         ...
@@ -159,7 +164,14 @@ class EngineJudge:
 
     @property
     def versions(self) -> frozenset[str]:
-        return frozenset({self.version})
+        return frozenset(prompts.version(self.family, seeing=seeing) for seeing in (False, True))
+
+    async def sees(self) -> bool:
+        """True where the model has a place for pictures and its engine takes them. One that is read by the
+        probabilities of its answers is asked in words alone."""
+        if self.reads or not self.renderer.picture:
+            return False
+        return (await self.engine.info()).get("has_image_understanding") is True
 
     @property
     def reads(self) -> bool:
@@ -188,9 +200,12 @@ class EngineJudge:
         return self.renderer.context_length <= SMALL_WINDOW and not self.renderer.thinks
 
     async def answer(self, asked: Asked, seen: Evidence, priority: int) -> Reply:
+        return await answer_seeing(self, seen, lambda urls: self._answered(asked, seen, priority, urls))
+
+    async def _answered(self, asked: Asked, seen: Evidence, priority: int, urls: Urls | None) -> Reply:
         question = prompts.question(asked, self.family)
         most = question.max_new_tokens or self.room
-        prompt_ids = self.prompt_ids(asked, seen, most)
+        prompt_ids, pictures = self._laid_out(asked, seen, most, urls)
         # Who thinks before it speaks cannot be loaded to the answer's grammar from the first token on.
         regex = question.regex if self._constrains and not self.renderer.thinks else ""
         if self.reads:
@@ -198,14 +213,16 @@ class EngineJudge:
             if asked == "score" or reply.probabilities["1"] <= 0.5:
                 return reply
             # It says that there is a hint: now its words, the likeliest ones, since there is one vote.
-            worded = await self._written(prompt_ids, most, 0.0, regex, priority)
+            worded = await self._written(prompt_ids, Sampling(most, 0.0, regex=regex), priority)
             return replace(
                 worded,
                 probabilities=reply.probabilities,
                 prompt_tokens=reply.prompt_tokens + worded.prompt_tokens,
                 cached_tokens=reply.cached_tokens + worded.cached_tokens,
             )
-        return await self._written(prompt_ids, most, TEMPERATURE, regex, priority)
+        wanted = Sampling(most, TEMPERATURE, regex=regex)
+        reply = await self._written(prompt_ids, wanted, priority, pictures)
+        return replace(reply, version=prompts.version(self.family, seeing=urls is not None))
 
     async def _read(self, asked: Asked, prompt_ids: Sequence[int], priority: int) -> Reply:
         """How likely each answer is, in one pass, and the likeliest one as the model would write it."""
@@ -225,37 +242,46 @@ class EngineJudge:
         return Reply(text, 0, found.prompt_tokens, found.cached_tokens, self.version, chances)
 
     async def _written(
-        self, prompt_ids: Sequence[int], most: int, temperature: float, regex: str, priority: int
+        self, prompt_ids: Sequence[int], sampling: Sampling, priority: int, pictures: Sequence[str] = ()
     ) -> Reply:
-        sampling = Sampling(max_new_tokens=most, temperature=temperature, regex=regex)
         try:
-            return await self._generated(prompt_ids, sampling, priority)
+            return await self._generated(prompt_ids, sampling, priority, pictures)
         except AdapterMissing:
             raise
         except EngineRefused as refused:
-            if not regex or not about_grammar(str(refused)):
+            if not sampling.regex or not about_grammar(str(refused)):
                 raise
             log.warning("%s does not constrain decoding, and is asked without: %s", self.host, refused)
             self._constrains = False
-            return await self._generated(prompt_ids, replace(sampling, regex=""), priority)
+            return await self._generated(prompt_ids, replace(sampling, regex=""), priority, pictures)
 
     def prompt_ids(self, asked: Asked, seen: Evidence, most: int) -> list[int]:
         """The question, with as much evidence as leaves `most` tokens of the window for the answer.
 
         Raises EngineRefused when not even the shortest evidence does.
         """
+        return self._laid_out(asked, seen, most, None)[0]
+
+    def _laid_out(self, asked: Asked, seen: Evidence, most: int, urls: Urls | None) -> tuple[list[int], Sequence[str]]:
+        """The same with the pictures of `urls`, one for each of their placeholders."""
         window = self.renderer.context_length
         for share in shares(window, self.family):
-            ids = self.renderer.prompt_ids(prompts.messages(asked, seen, self.family, share=share))
-            if len(ids) + most <= window:
-                return ids
+            messages = prompts.messages(asked, seen, self.family, share=share, urls=urls)
+            ids, pictures = self.renderer.prompt_ids(messages), messages[-1].get("pictures") or ()
+            taken = sum(self.renderer.count_picture(one["width"], one["height"]) for one in pictures)
+            if len(ids) + taken + most <= window:
+                return ids, [urls[one["digest"]] for one in pictures] if urls else ()
         raise EngineRefused(
             f"The judge's question alone takes {len(ids)} tokens, and its window has {window}: take another model."
         )
 
-    async def _generated(self, prompt_ids: Sequence[int], sampling: Sampling, priority: int) -> Reply:
+    async def _generated(
+        self, prompt_ids: Sequence[int], sampling: Sampling, priority: int, pictures: Sequence[str]
+    ) -> Reply:
+        options: dict[str, Any] = {"priority": priority} | ({"pictures": pictures} if pictures else {})
+
         async def ask(adapter: str | None) -> Completion:
-            return await self.engine.generate(prompt_ids, sampling, adapter=adapter, priority=priority)
+            return await self.engine.generate(prompt_ids, sampling, adapter=adapter, **options)
 
         said = await self._with_adapter(ask)
         return Reply(said.text, len(said.ids), said.prompt_tokens, said.cached_tokens, self.version)
@@ -306,18 +332,23 @@ class ChatJudge:
         votes: int | None = None,
         window: int = 32768,
         constrain: bool = True,
+        sees: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`window` is in tokens: such a server cannot be asked for it."""
+        """`window` is in tokens: such a server cannot be asked for it. `sees` tells whether it takes pictures, and may
+        ask it."""
         self.server = server
         self.host = naming.host_of(server.url)
         self.name = (name or f"{server.model} at {self.host}")[:120]
         self.kind, self.family, self.votes, self.window = "openai", family, votes, window
         self.leaves_machine = naming.leaves_machine(server.url)
-        self._constrains = constrain
+        self._constrains, self._sees = constrain, sees
 
     @property
     def reads(self) -> bool:
         return False
+
+    async def sees(self) -> bool:
+        return await asyncio.to_thread(self._sees)
 
     @property
     def version(self) -> str:
@@ -326,7 +357,9 @@ class ChatJudge:
     @property
     def versions(self) -> frozenset[str]:
         forms: tuple[Form, ...] = ("boxed", "json")
-        return frozenset(prompts.version(self.family, form) for form in forms)
+        return frozenset(
+            prompts.version(self.family, form, seeing=seeing) for form in forms for seeing in (False, True)
+        )
 
     @property
     def _form(self) -> Form:
@@ -334,18 +367,21 @@ class ChatJudge:
         return "json" if self._constrains and (self.server.url, self.server.model) not in self._boxes else "boxed"
 
     async def answer(self, asked: Asked, seen: Evidence, priority: int) -> Reply:
+        return await answer_seeing(self, seen, lambda urls: self._answered(asked, seen, urls))
+
+    async def _answered(self, asked: Asked, seen: Evidence, urls: Urls | None) -> Reply:
         form = self._form
         try:
-            return await self._asked(asked, seen, form)
+            return await self._asked(asked, seen, form, urls)
         except EngineRefused as refused:
             if form == "boxed" or about_length(str(refused)):
                 raise
-            reply = await self._asked(asked, seen, "boxed")  # and if that is refused too, it was not the schema
+            reply = await self._asked(asked, seen, "boxed", urls)  # and if that is refused too, it was not the schema
             log.warning("%s has no structured output, and is asked for a box: %s", self.name, refused)
             self._boxes.add((self.server.url, self.server.model))
             return reply
 
-    async def _asked(self, asked: Asked, seen: Evidence, form: Form) -> Reply:
+    async def _asked(self, asked: Asked, seen: Evidence, form: Form, urls: Urls | None) -> Reply:
         question = prompts.question(asked, self.family)
         most = question.max_new_tokens or settings.JUDGE_MAX_NEW_TOKENS or self.ROOM
         sampling = Sampling(
@@ -355,20 +391,33 @@ class ChatJudge:
         )
         refusal: EngineRefused | None = None
         for share in shares(self.window, self.family):
-            messages = prompts.messages(asked, seen, self.family, share=share, form=form)
+            messages = prompts.messages(asked, seen, self.family, share=share, form=form, urls=urls)
             try:
-                said = await self.server.chat(messages, sampling)
+                said = await self.server.chat([as_parts(one, urls or {}) for one in messages], sampling)
             except EngineRefused as refused:
                 if not about_length(str(refused)):
                     raise
                 refusal = refused
                 continue
-            version = prompts.version(self.family, form)
+            version = prompts.version(self.family, form, seeing=urls is not None)
             return Reply(said.text, said.completion_tokens, said.prompt_tokens, said.cached_tokens, version)
         raise refusal or EngineRefused("The question does not fit.")
 
     async def aclose(self) -> None:
         await self.server.aclose()
+
+
+async def answer_seeing(who: Judge, seen: Evidence, ask: Callable[[Urls | None], Awaitable[Reply]]) -> Reply:
+    """Ask with the pictures of the evidence where the judge sees and there are any; without them where it does not, and
+    where its server refuses them after all, or they leave no room for words."""
+    if not seen.pictures or not await who.sees():
+        return await ask(None)
+    urls = await asyncio.to_thread(shown_pictures.load, seen.pictures)
+    try:
+        return await ask(urls)
+    except EngineRefused as refused:
+        log.warning("%s refused pictures, and is asked without: %s", who.name, refused)
+        return await ask(None)
 
 
 def shares(window: int, family: str) -> Iterator[float]:
@@ -449,6 +498,9 @@ def made(named: Named) -> Judge:
             votes=named.votes,
             window=named.window or 32768,
             constrain=named.constrain,
+            sees=partial(engines.chat_sees, named.url, named.model, named.key)
+            if named.sees is None
+            else partial(bool, named.sees),
         )
     if named.kind == "engine":
         return EngineJudge(

@@ -50,6 +50,8 @@ class Named(BaseModel):
     votes: int | None = Field(None, ge=1, le=15)
     window: int | None = Field(None, ge=1024)
     """openai: tokens that prompt and answer may have together."""
+    sees: bool | None = None
+    """openai: whether it is shown pictures; left out, its server is asked."""
     constrain: bool = True
     """Whether its answers are held to a grammar or a schema, where the server can."""
 
@@ -63,6 +65,8 @@ class Named(BaseModel):
             raise ValueError(f"a judge of kind {self.kind} is the policy's own engine and takes no url")
         if self.kind == "openai" and not self.model:
             raise ValueError("a judge of kind openai needs the model's name")
+        if self.sees is not None and self.kind != "openai":
+            raise ValueError("only of a judge of kind openai it is said whether it sees: others are asked")
         if self.adapter and self.kind != "adapter":
             raise ValueError("only a judge of kind adapter takes an adapter's folder")
         if self.family and self.family not in prompts.families():

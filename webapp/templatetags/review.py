@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import template
+from django.template import Context
 from django.utils.translation import gettext, gettext_noop, pgettext
 
 from chat.models import Turn
 from feedback import reasons
 from judge.hints import decisions
 from judge.models import Hint, Overruling
+from judge.votes import evidence, prompts, shown_pictures
 from webapp.console.review.desk import signed
 
 register = template.Library()
@@ -29,6 +33,24 @@ OF_ROWS = (
     *(gettext_noop("retired"), gettext_noop("rejected")),
 )
 """What rows of chats, training and checkpoints hold that `translated` shows: roles and states."""
+
+
+@register.inclusion_tag("judging/_evidence.html", takes_context=True)
+def evidence_read(context: Context, turn: Turn, text: str) -> dict[str, Any]:
+    """The evidence of a turn in this text, and the pictures with it; a reader who is not its person is told how many
+    there are. Whether a judge saw them is read off the page's `votes`."""
+    shown = evidence.pictures_of(turn)
+    kept = [one for one in shown if shown_pictures.is_kept(one)]
+    is_own = getattr(context.get("user"), "pk", None) == turn.session.user_id
+    return {
+        "turn": turn,
+        "text": text,
+        "before": [one for one in kept if is_own and not one.is_after],
+        "after": [one for one in kept if is_own and one.is_after],
+        "hidden": 0 if is_own else len(kept),
+        "gone": len(shown) - len(kept),
+        "seen": any(vote.prompt_version.endswith(prompts.SEEING) for vote in context.get("votes") or ()),
+    }
 
 
 @register.filter

@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -135,8 +136,25 @@ async def test_what_was_said_of_a_reply_to_a_picture_is_no_row_of_words(send, se
     turn = await session.turns.aget()
     with pytest.raises(NotARow, match="it holds tool calls or pictures"):
         words_alone(turn.messages)
-    # A judge, who is shown no picture, reads that there is one.
+    # A judge that does not see reads that there is one.
     assert (await sync_to_async(evidence.of)(turn)).request == (("user", "What is it?\n(picture)"),)
+
+
+async def test_the_picture_of_the_next_message_is_evidence_too_and_seen_by_its_person_alone(
+    send, session, page, async_client, ben, sglang
+):
+    await send(file())
+    await send(file(content=png(4, 4)), text="No, like this.")
+    turn = await session.turns.aget(position=0)
+    shown = (await sync_to_async(evidence.of)(turn)).pictures
+    assert [(one.digest, one.is_after) for one in shown] == [
+        (sha256(png()).hexdigest(), False),
+        (sha256(png(4, 4)).hexdigest(), True),
+    ]
+    address = f"/turns/{turn.pk}/pictures/{shown[1].digest}/"
+    assert (await page.get(address)).content == png(4, 4)
+    await sync_to_async(async_client.force_login)(ben)
+    assert (await async_client.get(address)).status_code == 404
 
 
 async def test_a_cut_reply_to_a_picture_offers_no_rest(send, page, session, sglang):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,9 @@ from judge.votes import fitting, judges, naming, polling, prompts
 from judge.votes.evidence import Evidence
 from judge.votes.judges import Ask, ChatJudge, EngineJudge
 from judge.votes.naming import JudgesInvalid
+from tests.doubles.chat_server import server
+
+__all__ = ["server"]
 
 USUAL = prompts.version()
 SEEN = Evidence((("user", "What is 2 and 2?"),), "Five.", (("user", "No, four."),))
@@ -32,48 +33,6 @@ def afresh():
     """No test knows what another's server refused."""
     ChatJudge._boxes.clear()
     naming.listed.cache_clear()
-
-
-class Server:
-    """An OpenAI-compatible server that remembers what it was asked and answers as it is told."""
-
-    def __init__(self):
-        self.asked = []
-        self.answer = lambda body: (200, r"They object. \boxed{-1}")
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append((self.path, self.headers["Authorization"], body))
-                status, text = outer.answer(body)
-                choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-                usage = {
-                    "prompt_tokens": 90,
-                    "completion_tokens": 5,
-                    "prompt_tokens_details": {"cached_tokens": 64},
-                }
-                answer = {"choices": [choice], "usage": usage} if status == 200 else {"error": {"message": text}}
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *args):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-
-
-@pytest.fixture
-def server():
-    server = Server()
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
 
 
 def asked(who, seen=SEEN, question="score"):
