@@ -14,13 +14,13 @@ from judge.calibration import calibrating, scales
 from judge.calibration.agreement import Agreement
 from judge.calibration.calibrating import Verdict
 from judge.calibration.gold import Item
+from judge.calibration.records import Record
 
 
-def figures(judge: str, prompt_version: str, items: Sequence[Item]) -> dict[str, Any]:
+def figures(record: Record, items: Sequence[Item]) -> dict[str, Any]:
     """All of it for one judge with one version of its prompts."""
     known = {item.digest: item for item in items}
-    found = [one for one in scales.found_of(judge, prompt_version) if one.gold in known]
-    measure = scales.measure(judge, prompt_version)
+    found, measure = [one for one in record.found if one.gold in known], record.measure
     by_id = {one.item: known[one.gold] for one in found}
     verdicts = [one for one in measure.scores if one.id in by_id]
     if not measure.is_measured:  # too few for a scale: what it said, and no more

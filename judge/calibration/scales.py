@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
+from django.db.models import QuerySet
+
 from judge.calibration import calibrating, gold
 from judge.calibration.calibrating import DECISIONS, LEAST, SCORES, Case, Scale, Verdict
 from judge.calibration.gold import Item
@@ -172,9 +174,14 @@ _kept: dict[tuple[str, str], tuple[float, Measure]] = {}
 
 def measure(judge: str, prompt_version: str) -> Measure:
     """The same, from what stands now."""
-    found = tuple(found_of(judge, prompt_version))
+    return measure_by(found_of(judge, prompt_version), threshold_ruling(judge, prompt_version))
+
+
+def measure_by(readings: Iterable[Found], ruling: Ruling | None) -> Measure:
+    """The same, from these readings and an operator's word on the threshold."""
+    found = tuple(readings)
     known = _worked_out(_cases(found, "score"), _cases(found, "hint"))
-    if (ruling := threshold_ruling(judge, prompt_version)) is not None:
+    if ruling is not None:
         known = replace(known, least=float(ruling.after["threshold"]), ruling=ruling)
     return replace(known, proposed=hints_of(found, known, gold.by_digest()) if known.is_measured else None)
 
@@ -292,9 +299,15 @@ def expected_answers(score: int, new_topic: bool | None) -> frozenset[str]:
 
 def found_of(judge: str, prompt_version: str) -> list[Found]:
     """This judge's newest reading of each gold follow-up; those made here before those that were shipped."""
+    rows = GoldReading.objects.filter(judge=judge, prompt_version=prompt_version).order_by("pk")
+    return found_among(judge, prompt_version, rows)
+
+
+def found_among(judge: str, prompt_version: str, rows: Iterable[GoldReading]) -> list[Found]:
+    """The same, where its readings are known, oldest first."""
     known = gold.by_digest()
     found = shipped_of(judge, prompt_version)
-    for row in GoldReading.objects.filter(judge=judge, prompt_version=prompt_version).order_by("pk"):
+    for row in rows:
         if row.item in found and row.gold not in known and found[row.item].gold in known:
             continue  # the item was changed since, and what is known of it now is newer
         found[row.item] = Found(
@@ -343,13 +356,24 @@ def _said(row: GoldReading, question: str) -> Said | None:
 
 
 def threshold_ruling(judge: str, prompt_version: str) -> Ruling | None:
-    """The operator's word on the threshold that stands, if one does: the newest, unless it gave it back to the rule."""
-    about = Ruling.objects.filter(
-        verb=Ruling.Verb.POLICY,
-        after__judge=judge,
-        after__prompt_version=prompt_version,
-        after__has_key="threshold",
-        undone_by=None,
-    )
-    newest = about.select_related("by").order_by("-pk").first()
-    return None if newest is None or newest.after.get("threshold") is None else newest
+    """The operator's word on the threshold that stands, if one does."""
+    return last_word(rulings_on(judge, prompt_version), "threshold")
+
+
+def rulings_on(judge: str, prompt_version: str) -> QuerySet[Ruling]:
+    """What operators said of this judge, newest first; what was undone too."""
+    return policies().filter(after__judge=judge, after__prompt_version=prompt_version)
+
+
+def policies() -> QuerySet[Ruling]:
+    """What operators said of any judge, newest first; what was undone too."""
+    return Ruling.objects.filter(verb=Ruling.Verb.POLICY).select_related("by", "undone_by").order_by("-pk")
+
+
+def last_word(rulings: Iterable[Ruling], on: str) -> Ruling | None:
+    """Of these, newest first, the one that stands on the "threshold" or the "weight", if one does: the newest, unless
+    it gave it back to the rule."""
+    for ruling in rulings:
+        if on in ruling.after and getattr(ruling, "undone_by", None) is None:
+            return None if ruling.after[on] is None else ruling
+    return None

@@ -31,6 +31,7 @@ from django.utils.translation import gettext as _
 from core.errors import TalkbackError
 from judge.calibration import scales
 from judge.calibration.agreement import Agreement, Reading, agreement
+from judge.calibration.scales import Found
 from judge.models import Ruling, Vote
 from judge.votes import voting
 
@@ -131,8 +132,13 @@ def weighed(measured: Agreement) -> float:
 
 def standing(judge: str, prompt_version: str) -> Standing:
     """What this judge counts now."""
-    measured = agreement([*gold_readings(judge, prompt_version), *thumb_readings(judge, prompt_version)])
-    ruling = _ruling(judge, prompt_version)
+    readings = [*gold_readings(judge, prompt_version), *thumb_readings(judge, prompt_version)]
+    return standing_by(judge, prompt_version, readings, _ruling(judge, prompt_version))
+
+
+def standing_by(judge: str, prompt_version: str, readings: Iterable[Reading], ruling: Ruling | None) -> Standing:
+    """The same, by these readings and an operator's word on its weight."""
+    measured = agreement(list(readings))
     weight = weighed(measured) if ruling is None else float(ruling.after["weight"])
     return Standing(judge, prompt_version, weight, measured, ruling)
 
@@ -207,21 +213,17 @@ def set_threshold(judge: str, prompt_version: str, threshold: float | None, *, b
 
 
 def _ruling(judge: str, prompt_version: str) -> Ruling | None:
-    """The operator's word that stands, if one does: the newest, unless it gave the judge back to the rule."""
-    about = Ruling.objects.filter(
-        verb=Ruling.Verb.POLICY,
-        after__judge=judge,
-        after__prompt_version=prompt_version,
-        after__has_key="weight",
-        undone_by=None,
-    )
-    newest = about.select_related("by").order_by("-pk").first()
-    return None if newest is None or newest.after.get("weight") is None else newest
+    """The operator's word on its weight that stands, if one does."""
+    return scales.last_word(scales.rulings_on(judge, prompt_version), "weight")
 
 
 def gold_readings(judge: str, prompt_version: str) -> list[Reading]:
     """This judge's newest reading of each gold follow-up, oldest first."""
-    return [Reading(one.expected, one.said, one.role, one.at) for one in scales.found_of(judge, prompt_version)]
+    return readings_of(scales.found_of(judge, prompt_version))
+
+
+def readings_of(found: Iterable[Found]) -> list[Reading]:
+    return [Reading(one.expected, one.said, one.role, one.at) for one in found]
 
 
 def thumb_readings(judge: str, prompt_version: str) -> list[Reading]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -26,6 +29,7 @@ from judge.calibration import measuring as calibration
 from judge.calibration.agreement import SCORES, Agreement, Reading, agreement, by_role, over_time
 from judge.calibration.calibrating import Point
 from judge.calibration.gold import Item
+from judge.calibration.records import Record, Records
 from judge.calibration.scales import Measure
 from judge.calibration.vote_floor import OverrulingRefused, Standing
 from judge.models import GoldReading, Measuring, Ruling, Vote
@@ -86,6 +90,8 @@ class Seat:
     measured: Measured
     cost: Cost
     measuring: Measuring | None
+    last: Measuring | None
+    """Its measuring before, when that ended with something to say."""
     done: int = 0
     measure: Measure = scales.PLAIN
 
@@ -105,12 +111,6 @@ class Seat:
         if not self.who.leaves_machine:
             return ""
         return _("Text of your conversations leaves this machine for %(host)s.") % {"host": self.who.host}
-
-    @property
-    def last(self) -> Measuring | None:
-        """Its measuring before, when that ended with something to say."""
-        past = Measuring.objects.filter(judge=self.who.name).exclude(finished_at=None).first()
-        return past if past is not None and past.failure else None
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,9 @@ class Disagreement:
 @needs("review")
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
+    records = Records()
     try:
-        seats, trouble = [seat(who) for who in judges.roster()], ""
+        seats, trouble = seated(judges.roster(), records), ""
     except JudgesInvalid as error:
         seats, trouble = [], str(error)
     context = {
@@ -160,7 +161,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "least": vote_floor.LEAST,
         "teaches": not trouble and judges.teaches(),
         "moving": any(one.measuring for one in seats),
-        "former": former({(one.who.name, one.who.version) for one in seats}),
+        "former": former({(one.who.name, one.who.version) for one in seats}, records),
         "floor": vote_floor.rule(),
         "precedence": _(precedence.RULE),
         "rules": visible_rules.RULES,
@@ -175,20 +176,21 @@ def overview(request: HttpRequest) -> HttpResponse:
 def one(request: HttpRequest) -> HttpResponse:
     """One judge with one version of its prompts, as closely as it was measured."""
     name, version = request.GET.get("name", ""), request.GET.get("version", "")
-    measured = measured_of(name, version)
+    record = Record.of(name, version)
+    measured = measured_of(record)
     asked = [who for who in _panel() if who.name == name]
     versions = versions_of(name)
     if not versions and not asked:
         raise Http404(_("No judge called %(judge)s votes here, or ever did.") % {"judge": name})
-    every = gold_history(name, version)
-    figures, known = gold_reports.figures(name, version, gold.items()), scales.measure(name, version)
-    wrong = [*gold_disagreements(name, version), *thumb_disagreements(name, version)]
+    every = [calibration.reading_of(row) for row in record.rows]  # those that were made anew since too
+    figures, known = gold_reports.figures(record, gold.items()), record.measure
+    wrong = [*gold_disagreements(record), *thumb_disagreements(name, version)]
     context = {
         "name": name,
         "version": version,
         "who": next(iter(asked), None),
         "measured": measured,
-        "standing": vote_floor.standing(name, version),
+        "standing": record.standing,
         "plot": drawn(every, measured.thumbs),
         "matrices": [
             (
@@ -201,7 +203,7 @@ def one(request: HttpRequest) -> HttpResponse:
             for title, found in ((_("Gold follow-ups"), measured.gold), (_("People’s thumbs"), measured.thumbs))
             if found
         ],
-        "hints": hint_figures(name, version),
+        "hints": hint_figures(record),
         "figures": figures,
         "measure": known,
         "reliability": accuracy.reliability(known.scores),
@@ -214,13 +216,11 @@ def one(request: HttpRequest) -> HttpResponse:
         ],
         "threshold_rule": calibrating.rule(),
         "least": vote_floor.LEAST,
-        "cost": cost_of(name, version),
-        "versions": [measured_of(name, other) for other in versions if other != version],
+        "cost": cost_of(votes_cost([(name, version)]), record),
+        "versions": [measured_of(Record.of(name, other)) for other in versions if other != version],
         "wrong": wrong if request.GET.get("all") else wrong[:SHOWN],
         "more": 0 if request.GET.get("all") else max(0, len(wrong) - SHOWN),
-        "rulings": Ruling.objects.filter(verb=Ruling.Verb.POLICY, after__judge=name, after__prompt_version=version)
-        .select_related("by")
-        .order_by("-pk"),
+        "rulings": record.rulings,
         "floor": vote_floor.rule(),
     }
     return render(request, "judging/judge.html", context)
@@ -319,50 +319,66 @@ def _panel() -> Sequence[Judge]:
         return ()
 
 
-def seat(who: Judge) -> Seat:
-    measuring = Measuring.objects.filter(judge=who.name, finished_at=None).first()
-    return Seat(
-        who,
-        vote_floor.standing(who.name, who.version),
-        measured_of(who.name, who.version),
-        cost_of(who.name, who.version),
-        measuring,
-        calibration.read_so_far(measuring) if measuring else 0,
-        scales.measure(who.name, who.version),
-    )
+def seated(roster: Sequence[Judge], records: Records) -> list[Seat]:
+    """Each judge of the roster as the page lists it."""
+    sums = votes_cost([(who.name, who.version) for who in roster])
+    asked = list(Measuring.objects.filter(judge__in=[who.name for who in roster]))
+    seats = []
+    for who in roster:
+        record, of_it = records.of(who.name, who.version), [one for one in asked if one.judge == who.name]
+        measuring = next((one for one in of_it if one.finished_at is None), None)
+        past = next((one for one in of_it if one.finished_at is not None), None)
+        seats.append(
+            Seat(
+                who,
+                record.standing,
+                measured_of(record),
+                cost_of(sums, record),
+                measuring,
+                past if past is not None and past.failure else None,
+                calibration.read_so_far(measuring) if measuring else 0,
+                record.measure,
+            )
+        )
+    return seats
 
 
-def measured_of(name: str, version: str) -> Measured:
-    return Measured(name, version, vote_floor.gold_readings(name, version), vote_floor.thumb_readings(name, version))
+def measured_of(record: Record) -> Measured:
+    return Measured(record.judge, record.prompt_version, record.gold, record.thumbs)
 
 
 def versions_of(name: str) -> list[str]:
     """Every version of its prompts that this judge was ever asked with, the newest word last."""
     cast = Vote.objects.filter(judge=name).order_by().values_list("prompt_version", flat=True).distinct()
-    read = GoldReading.objects.filter(judge=name).order_by().values_list("prompt_version", flat=True).distinct()
-    return sorted({*cast, *read})
+    read = GoldReading.objects.filter(judge=name).order_by().values_list("prompt_version", flat=True)
+    return sorted(cast.union(read))
 
 
-def former(now: set[tuple[str, str]]) -> list[Measured]:
+def former(now: set[tuple[str, str]], records: Records) -> list[Measured]:
     """Judges, and versions of prompts, that were asked once and are not any more."""
     cast = Vote.objects.order_by().values_list("judge", "prompt_version").distinct()
-    read = GoldReading.objects.order_by().values_list("judge", "prompt_version").distinct()
-    return [measured_of(*pair) for pair in sorted({*cast, *read} - now)]
+    return [measured_of(records.of(*pair)) for pair in sorted({*cast, *records.read} - now)]
 
 
-def cost_of(name: str, version: str) -> Cost:
-    """What its votes of the last weeks took; where it has cast none, what reading gold took."""
-    votes = Vote.objects.filter(judge=name, prompt_version=version, cast_at__gte=timezone.now() - COSTS)
-    sums = votes.order_by().aggregate(
+def votes_cost(judges: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the votes of the last weeks took, by judge and version of its prompts, of these. One query."""
+    of_them = reduce(or_, (Q(judge=name, prompt_version=version) for name, version in judges), Q(pk=None))
+    votes = Vote.objects.filter(of_them, cast_at__gte=timezone.now() - COSTS)
+    sums = votes.order_by().values("judge", "prompt_version").annotate(
         votes=Count("pk"),
         failed=Count("pk", filter=Q(score=None)),
         seconds=Avg("seconds", filter=Q(score__isnull=False)),
         tokens=Avg("tokens", filter=Q(score__isnull=False)),
         prompt=Sum("prompt_tokens"),
         cached=Sum("cached_tokens"),
-    )
-    if number := sums["votes"]:
-        prompt = sums["prompt"] or 0
+    )  # fmt: skip
+    return {(one["judge"], one["prompt_version"]): one for one in sums}
+
+
+def cost_of(votes: Mapping[tuple[str, str], Mapping[str, Any]], record: Record) -> Cost:
+    """What its votes of the last weeks took; where it has cast none, what reading gold took."""
+    if sums := votes.get((record.judge, record.prompt_version)):
+        number, prompt = sums["votes"], sums["prompt"] or 0
         return Cost(
             number,
             sums["seconds"],
@@ -371,7 +387,7 @@ def cost_of(name: str, version: str) -> Cost:
             (sums["cached"] or 0) / prompt if prompt else None,
             sums["failed"] / number,
         )
-    rows = list(GoldReading.objects.filter(judge=name, prompt_version=version).order_by("-pk")[:200])
+    rows = record.rows[-200:]
     number = sum(len(row.raw) for row in rows)
     if not number:
         return Cost()
@@ -386,23 +402,16 @@ def cost_of(name: str, version: str) -> Cost:
     )
 
 
-def gold_history(name: str, version: str) -> list[Reading]:
-    """All its gold readings, those that were made anew since too."""
-    rows = GoldReading.objects.filter(judge=name, prompt_version=version).order_by("pk")
-    return [calibration.reading_of(row) for row in rows.defer("raw", "hint")]
-
-
 def drawn(gold_readings: Sequence[Reading], thumbs: Sequence[Reading]) -> accuracy.Accuracy | None:
     days = 1 if len(over_time([*gold_readings, *thumbs])) <= 14 else 7
     series = {_("people’s thumbs"): over_time(thumbs, days=days), _("gold"): over_time(gold_readings, days=days)}
     return accuracy.over_time(series, days=days, floor=vote_floor.FLOOR)
 
 
-def hint_figures(name: str, version: str) -> dict[str, int] | None:
+def hint_figures(record: Record) -> dict[str, int] | None:
     """Whether there is a hint, and whether it names the change: of the repository's gold, as it was read last."""
     known: Mapping[str, Item] = gold.by_digest()
-    rows = GoldReading.objects.filter(judge=name, prompt_version=version, gold__in=known).order_by("pk")
-    newest = {row.gold: row for row in rows.defer("raw")}
+    newest = {row.gold: row for row in record.rows if row.gold in known}
     if not newest:
         return None
     pairs = [(known[digest], row) for digest, row in newest.items()]
@@ -415,9 +424,8 @@ def hint_figures(name: str, version: str) -> dict[str, int] | None:
     }
 
 
-def gold_disagreements(name: str, version: str) -> list[Disagreement]:
-    rows = GoldReading.objects.filter(judge=name, prompt_version=version).order_by("pk")
-    newest = {row.item: row for row in rows}
+def gold_disagreements(record: Record) -> list[Disagreement]:
+    newest = {row.item: row for row in record.rows}
     known = gold.by_digest()
     found = []
     for row in newest.values():
@@ -436,9 +444,12 @@ def thumb_disagreements(name: str, version: str) -> list[Disagreement]:
     turns = list(votes.order_by("-pk").values_list("turn", flat=True)[: vote_floor.THUMBS * 3])
     shown = Turn.objects.filter(pk__in=set(turns), learns=True, session__learns=True)
     shown = shown.select_related("judgement", "session")
+    by_turn: dict[object, dict[int, Vote]] = defaultdict(dict)
+    for vote in votes.filter(turn__in=shown.values("pk")).order_by("pk"):
+        by_turn[vote.turn_id][vote.index] = vote
     found = []
     for turn in shown.order_by("-created_at"):
-        cast = {vote.index: vote for vote in votes.filter(turn=turn).order_by("pk")}
+        cast = by_turn[turn.pk]
         said = vote_floor.said_by(vote.score for vote in cast.values())
         expected = turn.judgement.reward
         if expected is None or said == expected:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from core.errors import TalkbackError
 from judge.calibration import gold, gold_reports, measuring, scales, swaying, vote_floor
 from judge.calibration.gold import Item
+from judge.calibration.records import Record
 from judge.votes import fitting, judges, shipped
 from judge.votes.judges import EngineJudge, Judge
 from judge.votes.shipped import Shipped
@@ -105,12 +106,12 @@ class Command(TerminalCommand):
 
 def told(who: Judge, items: tuple[Item, ...]) -> dict[str, Any]:
     """The figures of one judge on these items, from its newest reading of each."""
-    agreed = vote_floor.standing(who.name, who.version)
+    record = Record.of(who.name, who.version)
     about = {"judge": who.name, "prompts": who.version}
     return (
         about
-        | gold_reports.figures(who.name, who.version, items)
-        | {"weight": agreed.weight, "because": agreed.sentence}
+        | gold_reports.figures(record, items)
+        | {"weight": record.standing.weight, "because": record.standing.sentence}
     )
 
 
