@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.rounding import Rounding
 
 ROOT = Path(__file__).parents[1]
-pytest_plugins = ["tests.left_out", "tests.chromium", "tests.disks"]
+pytest_plugins = ["tests.left_out", "tests.chromium", "tests.disks", "tests.kept"]
 
 # How long an example takes is the machine's mood, and says nothing of what is claimed.
 hypothesis.settings.register_profile("talkback", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

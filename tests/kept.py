@@ -1,0 +1,98 @@
+"""What every test begins with and would make anew: the tables of an empty database, and the list of static files."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from whitenoise.middleware import WhiteNoiseMiddleware
+
+from installation.places import ROOT
+
+
+class StaticFiles(WhiteNoiseMiddleware):
+    """A client of a test reads the middleware anew: to look at each static file again takes longer than to answer."""
+
+    kept: dict[str, Any] = {}
+
+    def add_files_from_finders(self) -> None:
+        if not self.kept:
+            super().add_files_from_finders()
+            self.kept.update(self.files)
+        self.files.update(self.kept)
+
+
+def written() -> str:
+    """The digest of what writes the tables: of every migration there is, the settings and the versions installed."""
+    from django.apps import apps
+
+    folders = [Path(app.path) / "migrations" for app in apps.get_app_configs()]
+    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    files += [ROOT / "webapp" / "settings.py", Path(__file__)]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(str(file).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Hold a lock, which other processes wait for."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def write_tables(file: Path) -> None:
+    """Run all migrations on an SQLite file that is not there yet."""
+    from django.core.management import call_command
+    from django.db import connection
+
+    making, name = file.with_suffix(f".{os.getpid()}"), connection.settings_dict["NAME"]
+    connection.close()
+    connection.settings_dict["NAME"] = str(making)
+    try:
+        call_command("migrate", verbosity=0, interactive=False, run_syncdb=True)
+    finally:
+        connection.close()
+        connection.settings_dict["NAME"] = name
+    making.replace(file)
+
+
+def is_kept(config: pytest.Config) -> bool:
+    """Whether the test database is begun from a file that an earlier process wrote."""
+    from django.db import connection
+
+    is_wanted = not config.getvalue("create_db") and not config.getvalue("nomigrations")
+    return connection.vendor == "sqlite" and hasattr(config, "cache") and is_wanted
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    request: pytest.FixtureRequest, django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: Any
+) -> None:
+    """Have the tables there before pytest-django makes the database: it runs such migrations as are still missing."""
+    from django.db import connection
+
+    if is_kept(request.config):
+        folder = request.config.cache.mkdir("tables")
+        file = folder / f"{written()}.sqlite3"
+        with alone(folder / "lock"):
+            if not file.exists():
+                for old in folder.glob("*.sqlite3"):
+                    old.unlink()
+                with django_db_blocker.unblock():
+                    write_tables(file)
+        shutil.copyfile(file, connection.settings_dict["TEST"]["NAME"])
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getvalue("reuse_db")) or is_kept(request.config)
