@@ -21,7 +21,7 @@ from chat.composing.prompts import SavedPrompt  # noqa: F401  # the same
 from chat.imports.import_rows import Import  # noqa: F401  # the same
 from chat.listing.folders import Folder
 from chat.search.passages import Passage  # noqa: F401  # the same
-from chat.tools.calls import ToolCall
+from chat.tools.calls import ToolCall, ToolLease  # noqa: F401  # the same, of the second
 from chat.tools.servers import ToolServer  # noqa: F401  # the same
 from checkpoints.models import Checkpoint
 from core.columns import LongJSON
