@@ -20,7 +20,7 @@ from chat.listing.folders import Folder
 from chat.operator_rules import ClientRules  # noqa: F401  # the same
 from chat.search.passages import Passage  # noqa: F401  # the same
 from chat.spendings import Spending  # noqa: F401  # Django finds an app's tables through this module
-from chat.tools.calls import ToolCall
+from chat.tools.calls import ToolCall, ToolLease  # noqa: F401  # the same, of the second
 from chat.tools.servers import ToolServer  # noqa: F401  # the same
 from chat.usual_consent import Consent  # noqa: F401  # the same
 from checkpoints.models import Checkpoint

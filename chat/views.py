@@ -27,7 +27,7 @@ from chat.pictures import sight
 from chat.pictures.picture import Picture
 from chat.replying import continuing, replies
 from chat.requests import Ask, Message, PageSession
-from chat.tools import calls, offering, rounds
+from chat.tools import calls, leases, offering, rounds
 from chat.turns import ContextTooLong
 from chat.usual_consent import Consent
 from core import stores
@@ -183,7 +183,7 @@ def open_message(
     says how a new session begins; None: as this person's sessions do. It continues the turn `after`, which its person
     saw last; where that is gone or not known, the branch that is shown."""
     if session is not None:
-        calls.check_idle(session)
+        leases.check_idle(session)
     last = session.turns.filter(pk=after).first() if session and after and branches.has_branches(session) else None
     last = last or (branches.last_shown(session) if session is not None else None)
     learns = None if off_record is None else not off_record
@@ -197,7 +197,7 @@ def open_message(
 def retry_reply(user: Any, old: Turn) -> Turn:
     """Another turn on the same messages. Raises WrittenElsewhere."""
     check_branching(old.session)
-    calls.check_idle(old.session)
+    leases.check_idle(old.session)
     return ask_on_page(PageSession(user, old.session, old.follows, instead_of=old), old.messages)
 
 
@@ -205,7 +205,7 @@ def edit_message(user: Any, old: Turn, text: str) -> Turn:
     """A turn on what was said before this one, and these words in place of its own; its files stay. Raises
     WrittenElsewhere."""
     check_branching(old.session)
-    calls.check_idle(old.session)
+    leases.check_idle(old.session)
     if old.messages[-1]["role"] != "user":
         raise NotWritten(
             gettext("This reply goes on from a tool's answer, which no person wrote: edit the message before it.")
@@ -282,10 +282,6 @@ def show_page(
     before = request.GET.get("before", "")
     end = int(before) if before.isdecimal() and len(before) < 10 else None
     shown, end = shown_of(session, at, end)
-    # A worker that was killed tells of its calls no more.
-    at_work = any(turn.at_work for turn in shown.turns)
-    if session is not None and at_work and calls.close_lost(session):
-        shown, end = shown_of(session, at, end)
     context = {
         "session": session,
         "on_record": session is not None and session.learns and (session.key is None or session.key.learns),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +24,8 @@ from chat.models import Turn
 from chat.pictures import keeping
 from chat.replying import writers
 from chat.signals import who_learned
+from chat.tools import leases
+from chat.tools.tasks import take_up
 from checkpoints import repairs, trials
 from checkpoints.models import Checkpoint, Cleaning
 from core.errors import TalkbackError
@@ -136,7 +139,8 @@ def sweep() -> int:
             return 0
         repair = async_to_sync(_repair)
         for part in (
-            writers.close_stranded,
+            _close_stranded,
+            _take_up,
             writers.clear,
             _close_idle,
             lapses.close_lapsed,
@@ -186,6 +190,18 @@ async def _repair() -> None:
             await repairs.repair()
     finally:
         await engines.policy().aclose()  # this event loop ends here, and its connections with it
+
+
+def _close_stranded() -> None:
+    """Close replies whose writer is gone, but for those of a chat's tools, with which another process goes on."""
+    writers.close_stranded(Turn.objects.filter(lease=None))
+
+
+def _take_up() -> None:
+    """Have workers go on with chats whose process went while their tools were in hand: a person waits for them."""
+    for pk in leases.lost():
+        with suppress(OperationalError):
+            take_up.apply_async((str(pk),), retry=False, expires=settings.SWEEP_S)
 
 
 def _close_idle() -> None:

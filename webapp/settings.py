@@ -336,6 +336,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_DEFAULT_QUEUE = "judge"
 CELERY_TASK_ROUTES = {
     "webapp.tasks.sweep": {"queue": "judge", "priority": 0},  # 0 goes first: neither waits behind a row of verdicts
+    "chat.tools.tasks.take_up": {"queue": "judge", "priority": 0},  # a person waits for it
     "training.tasks.promote": {"queue": "judge", "priority": 0},  # and a swap needs no learner
     "training.tasks.*": {"queue": "learn"},
     "judge.tasks.*": {"queue": "judge"},

@@ -26,6 +26,7 @@ from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.search import keeping
+from chat.tools.calls import ToolLease
 from core.errors import IllegalMove
 
 log = logging.getLogger(__name__)
@@ -119,10 +120,11 @@ def close_stranded(among: QuerySet[Turn] | None = None, *, silence_s: float = SI
 
 
 def clear() -> None:
-    """Remove the files of processes that are gone, once no reply of theirs waits to be closed."""
+    """Remove the files of processes that are gone, once no reply of theirs waits to be closed, nor tools to be run."""
     if not _folder().is_dir():
         return
     waited_for = set(Turn.objects.filter(status=Turn.Status.ANSWERING).order_by().values_list("writer", flat=True))
+    waited_for |= set(ToolLease.objects.values_list("holder", flat=True))
     for file in _folder().iterdir():
         if file.name not in waited_for and look(file.name) == "gone":
             file.unlink(missing_ok=True)

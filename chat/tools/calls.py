@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.db import models, transaction
+from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chat.tools.servers import ToolServer
-from core.errors import TalkbackError
 
 START_S, CALL_S = 20.0, 60.0
 """How long a server may take to shake hands, and a tool to answer."""
-LOST_S = START_S + CALL_S + 40.0
-"""After so long a call that is at work has lost its process."""
 
 NOT_ASKED = "This call was not run: the conversation went on without it."
+BROKEN_OFF = (
+    "Error: Talkback was stopped while this tool was at work. Whether the call had an effect is not known, and it is "
+    "not made again by itself."
+)
 
 
 class ToolCall(models.Model):
@@ -32,6 +32,7 @@ class ToolCall(models.Model):
         RUNNING = "running"
         DONE = "done"
         FAILED = "failed"  # `result` says why, to the model and to its person
+        BROKEN = "broken"  # its process was gone before it was over
         REFUSED = "refused"
         STOPPED = "stopped"
 
@@ -97,10 +98,27 @@ class ToolCall(models.Model):
             self.Status.RUNNING: _("at work"),
             self.Status.DONE: _("done"),
             self.Status.FAILED: _("failed"),
+            self.Status.BROKEN: _("broken off"),
             self.Status.REFUSED: _("refused"),
             self.Status.STOPPED: _("stopped"),
         }
         return words[self.Status(self.status)]
+
+
+class ToolLease(models.Model):
+    """Which process has a reply and its tools in hand (chat.tools.leases). The row goes once nothing is left to do, or
+    a person is to be asked."""
+
+    turn = models.OneToOneField("chat.Turn", models.CASCADE, related_name="lease")
+    holder = models.CharField(max_length=32, blank=True)
+    """The process, as chat.replying.writers names it."""
+    tries = models.PositiveSmallIntegerField(default=0)
+    """How often it was taken from a process that was gone."""
+    beat_at = models.DateTimeField(default=timezone.now)
+    """When its holder was last heard of."""
+
+    def __str__(self) -> str:
+        return f"lease of {self.turn_id}"
 
 
 def of_turns(turns: Iterable[UUID | None]) -> dict[UUID, list[ToolCall]]:
@@ -127,47 +145,3 @@ def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[
         {"role": "tool", "tool_call_id": call.get("id", ""), "content": known[n].answer if n in known else NOT_ASKED}
         for n, call in enumerate(made)
     ]
-
-
-@transaction.atomic
-def check_idle(session: Any) -> None:
-    """Raises ToolAtWork while a tool of this chat is at work. A person who writes on has said no to calls that wait
-    for their word, and to those that wait with them."""
-    held = ToolCall.objects.filter(turn__session=session)
-    if not held.filter(status__in=ToolCall.OPEN).exists():
-        return
-    type(session).objects.select_for_update().filter(pk=session.pk).first()  # no word on a call comes in between
-    close_lost(session)
-    if at_work(session).exists():
-        raise ToolAtWork(_("A tool is still at work: stop it, or wait for its end."))
-    held.filter(status__in=ToolCall.OPEN).update(status=ToolCall.Status.REFUSED, result=NOT_ASKED)
-
-
-def at_work(session: Any) -> models.QuerySet[ToolCall]:
-    """The calls of this chat that run or are about to (is_at_work)."""
-    held = ToolCall.objects.filter(turn__session=session)
-    waiting = held.filter(status=ToolCall.Status.WAITING).values_list("turn", flat=True)
-    return held.filter(status__in=ToolCall.AT_WORK).exclude(turn__in=list(waiting))
-
-
-class ToolAtWork(TalkbackError):
-    """A message came while a tool was at work."""
-
-    code, status = "tool_at_work", 409
-
-
-def close_lost(session: Any) -> int:
-    """End calls whose process was stopped while they, or one before them, ran. Returns how many."""
-    since = timezone.now() - timedelta(seconds=LOST_S)
-    held = at_work(session)
-    lately = held.filter(started_at__gte=since).values_list("turn", flat=True)
-    lost = held.exclude(turn__in=list(lately))
-    return lost.update(status=ToolCall.Status.FAILED, result="Error: Talkback was stopped while this tool was at work.")
-
-
-def stop(session: Any) -> list[UUID]:
-    """End all calls of this chat that are not over; returns their turns."""
-    held = ToolCall.objects.filter(turn__session=session, status__in=ToolCall.OPEN)
-    turns = list(held.order_by("turn").values_list("turn_id", flat=True).distinct())
-    held.update(status=ToolCall.Status.STOPPED, result="Error: the person stopped this call.")
-    return turns

@@ -28,10 +28,10 @@ async def decide(request: HttpRequest, pk: int) -> HttpResponse:
     word = request.POST.get("word", "")
     if word not in WORDS:
         return HttpResponseBadRequest("A call is allowed once, always, or refused.")
-    goes_on = await sync_to_async(rounds.decide)(call, word)
+    lease = await sync_to_async(rounds.decide)(call, word)
     await live_replies.publish_calls(call.turn)
-    if goes_on:
-        rounds.start(rounds.resume(call.turn, engines.policy()))
+    if lease is not None:
+        rounds.start(rounds.go_on_from(call.turn, lease, engines.policy()))
     if is_htmx(request):
         return HttpResponse(status=204)
     return redirect("chat:session", call.turn.session_id)

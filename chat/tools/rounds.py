@@ -1,7 +1,8 @@
 """Have a reply written, run the tools that it calls, and have the model go on from what they say, until it answers.
 
 Each of these replies is a turn of its own, and the tool's results are its next state, as a client's are that runs its
-tools itself. What is under way is in rows: a person's word, or Stop, may reach another process than the one that runs.
+tools itself. What is under way is in rows: a person's word, or Stop, may reach another process than the one that runs,
+and where that one is gone another goes on (chat.tools.takeovers).
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import contextvars
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections, transaction
+from django.db import DatabaseError, close_old_connections, transaction
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
@@ -23,8 +26,8 @@ from chat.composing import terms
 from chat.models import Session, Turn
 from chat.replying import live_replies
 from chat.requests import Ask, PageSession
-from chat.tools import calls, offering, reaching
-from chat.tools.calls import ToolCall
+from chat.tools import calls, leases, offering, reaching
+from chat.tools.calls import ToolCall, ToolLease
 from chat.tools.servers import Tool, ToolServer
 from chat.turns import ContextTooLong, TurnUnfinished
 from core.errors import TalkbackError
@@ -43,6 +46,9 @@ LEAST_SHOWN = 100
 """Characters of a result below which it is not cut further."""
 LOOK_S = 0.5
 """How often a call at work looks whether it was stopped."""
+WORD_KEPT = timedelta(hours=1)
+"""After so long a call that was allowed, and not begun since Talkback was stopped, is asked about again."""
+TAKEN_AWAY = "Error: this call was stopped: its chat was deleted, or its person's account closed."
 
 Status = ToolCall.Status
 
@@ -68,24 +74,29 @@ def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 async def answer(turn: Turn, engine: Engine) -> None:
     """Have the turn answered, and all that its tools lead to, as far as no person needs to be asked."""
-    following: Turn | None = turn
-    while following is not None:
-        await live_replies.speak(following, engine)
-        following = await follow(following)
+    lease = None
+    with suppress(DatabaseError):  # it is taken behind the reply then, which closes itself where it cannot be kept
+        lease = await sync_to_async(leases.take)(turn) if turn.tools else None
+    await live_replies.speak(turn, engine)
+    if turn.tools:
+        await go_on_from(turn, lease or await sync_to_async(leases.take)(turn), engine)
 
 
-async def resume(turn: Turn, engine: Engine) -> None:
-    """Go on after a person's word on a call of this turn."""
-    following = await follow(turn)
-    if following is not None:
-        await answer(following, engine)
+async def go_on_from(turn: Turn, lease: ToolLease, engine: Engine) -> None:
+    """Run what this reply calls, have what follows from it answered, and so on, until there is no more to do without a
+    person. A process that ends within this leaves its lease to the next."""
+    async with leases.beating(lease):
+        while (following := await follow(turn, lease)) is not None:
+            await live_replies.speak(following, engine)
+            turn = following
+        await sync_to_async(leases.give_up)(lease)
 
 
-async def follow(turn: Turn) -> Turn | None:
+async def follow(turn: Turn, lease: ToolLease) -> Turn | None:
     """Run what this turn's reply calls; returns the turn that goes on from it, not answered yet. None: it calls
     nothing, its person is to be asked, or what it called was stopped."""
     try:
-        return await _follow(turn)
+        return await _follow(turn, lease)
     except (Turn.DoesNotExist, Session.DoesNotExist):
         return None
     except TalkbackError as failure:
@@ -99,8 +110,8 @@ async def follow(turn: Turn) -> Turn | None:
     return None
 
 
-async def _follow(turn: Turn) -> Turn | None:
-    made = await sync_to_async(prepare)(turn)
+async def _follow(turn: Turn, lease: ToolLease) -> Turn | None:
+    made = await sync_to_async(prepare)(turn, lease)
     if not made:
         return None
     await live_replies.publish_calls(turn)
@@ -108,26 +119,26 @@ async def _follow(turn: Turn) -> Turn | None:
         return None
     for call in made:
         if call.status == Status.ALLOWED:
-            await run(call, turn)
+            await run(call, turn, lease)
     while True:
         try:
-            return await sync_to_async(go_on_within)(turn)
+            return await sync_to_async(go_on_within)(turn, lease)
         except TurnUnfinished:  # its person writes on, or another reply of this chat is being written: that ends
             await asyncio.sleep(LOOK_S)
 
 
 @transaction.atomic
-def prepare(turn: Turn) -> list[ToolCall]:
+def prepare(turn: Turn, lease: ToolLease) -> list[ToolCall]:
     """The calls of this turn's reply, written down once; none where it is not ours to run them, or its person went on
     already."""
     sessions.locked(turn.session_id)
-    held = Turn.objects.select_related("session").defer("prompt_ids", "response_ids", "logprobs").get(pk=turn.pk)
+    held = Turn.objects.select_related("session__user").defer("prompt_ids", "response_ids", "logprobs").get(pk=turn.pk)
     message, session = held.message, held.session
     if held.finish_reason != "tool_calls" or not branches.has_branches(session):
         return []
     if held.asked.get("event") == "comparison":  # a reply to look at: nothing is done for it
         return []
-    if goes_on_without(held):
+    if goes_on_without(held) or not (leases.is_held(lease) and leases.may_go_on(session)):
         return []
     known = offering.chosen(session)
     rows = [described(held, n, made, known, session) for n, made in enumerate(message.get("tool_calls") or [])]
@@ -151,32 +162,40 @@ def described(turn: Turn, place: int, made: dict[str, Any], known: dict[str, Too
         row.server, row.tool, row.grant = tool.server, tool.name, tool.grant
     if fault or tool is None:
         row.status, row.result = Status.FAILED, f"Error: {fault}"
-    elif tool.is_safe or tool.grant in session.granted:
+    elif tool.is_safe or (tool.grant in session.granted and is_fresh(turn.served_at)):
         row.status, row.started_at = Status.ALLOWED, timezone.now()
     return row
 
 
-async def run(call: ToolCall, turn: Turn) -> None:
-    """Run one call, if no other process does, and write down what came of it; a person may stop it meanwhile."""
-    claimed = ToolCall.objects.filter(pk=call.pk, status=Status.ALLOWED)
-    if not await claimed.aupdate(status=Status.RUNNING, started_at=timezone.now()):
+def is_fresh(said_at: datetime | None) -> bool:
+    """Whether a person's yes of then still stands where nothing was done: they are asked again after a long stop."""
+    return said_at is None or timezone.now() - said_at < WORD_KEPT
+
+
+async def run(call: ToolCall, turn: Turn, lease: ToolLease) -> None:
+    """Run one call, if no other process does, and write down what came of it; a person may stop it meanwhile, delete
+    the chat, or have their account closed."""
+    if not await sync_to_async(leases.claim)(call, turn.session_id, lease):
         return
     await live_replies.publish_calls(turn)
     began = time.monotonic()
+    running = ToolCall.objects.filter(pk=call.pk, status=Status.RUNNING)
+    wanted = running.filter(turn__session__deleted_at=None, turn__session__user__is_active=True)
     work = asyncio.ensure_future(asked_of_server(call))
     try:
         while not work.done():
             await asyncio.wait({work}, timeout=LOOK_S)
-            if not await ToolCall.objects.filter(pk=call.pk, status=Status.RUNNING).aexists():
+            if not await wanted.aexists():
                 break
         else:
             status, result = work.result()
             said = {"status": status, "result": result, "seconds": round(time.monotonic() - began, 3)}
-            await ToolCall.objects.filter(pk=call.pk, status=Status.RUNNING).aupdate(**said)
+            await running.aupdate(**said)
     finally:
         if not work.done():
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+    await running.aupdate(status=Status.STOPPED, result=TAKEN_AWAY)  # nothing, where it ended or was stopped
     await live_replies.publish_calls(turn)
 
 
@@ -199,12 +218,12 @@ async def asked_of_server(call: ToolCall) -> tuple[str, str]:
     return Status.FAILED if answered.is_error else Status.DONE, text
 
 
-def go_on_within(turn: Turn) -> Turn | None:
+def go_on_within(turn: Turn, lease: ToolLease) -> Turn | None:
     """`go_on`, with results as short as the model's window asks for. Raises what that raises."""
     most = MOST_SHOWN
     while True:
         try:
-            return go_on(turn)
+            return go_on(turn, lease)
         except ContextTooLong:
             most //= 2
             if most < LEAST_SHOWN:
@@ -214,14 +233,14 @@ def go_on_within(turn: Turn) -> Turn | None:
                 call.save(update_fields=["result"])
 
 
-def go_on(turn: Turn) -> Turn | None:
+def go_on(turn: Turn, lease: ToolLease) -> Turn | None:
     """The turn that answers this one's tool results; None where it is there already, or a call was stopped, or is not
     over, or its person went on without them or deleted the chat. Raises what asking.open_turns raises."""
     held = Turn.objects.select_related("session__user").get(pk=turn.pk)
     session, made = held.session, list(held.calls.all())
-    if any(call.is_open or call.status == Status.STOPPED for call in made) or session.deleted_at is not None:
+    if any(call.is_open or call.status == Status.STOPPED for call in made) or not leases.may_go_on(session):
         return None
-    if goes_on_without(held):
+    if goes_on_without(held) or not leases.is_held(lease):
         return None
     tools = offering.chosen(session)
     said = [*held.messages, spoken(held), *calls.results_of(held.message, made)]
@@ -234,7 +253,12 @@ def go_on(turn: Turn) -> Turn | None:
         tool_choice="none" if count_rounds(held) >= MOST_ROUNDS else "auto",
     )
     (following,) = asking.open_turns(PageSession(session.user, session, held, own_id(held)), ask)
-    return None if following.repeated else following
+    if following.repeated:
+        return None
+    if not leases.pass_on(lease, following):  # stopped while it was opened
+        following.move(Turn.Status.CLOSED, finish_reason="abort")
+        return None
+    return following
 
 
 def own_id(turn: Turn) -> str:
@@ -271,13 +295,14 @@ def note_failure(turn: Turn, sentence: str) -> None:
 
 async def stop(session: Session) -> None:
     """End all calls of this chat that are not over, wherever they run."""
-    for pk in await sync_to_async(calls.stop)(session):
+    for pk in await sync_to_async(leases.stop)(session):
         turn = await Turn.objects.select_related("session").aget(pk=pk)
         await live_replies.publish_calls(turn)
 
 
-def decide(call: ToolCall, word: str) -> bool:
-    """Write down a person's word on a call: once, always or refuse. Returns whether the reply's tools can go on."""
+def decide(call: ToolCall, word: str) -> ToolLease | None:
+    """Write down a person's word on a call: once, always or refuse. Returns the lease of this process where the reply's
+    tools can go on."""
     to = Status.REFUSED if word == "refuse" else Status.ALLOWED
     with transaction.atomic():
         session = sessions.locked(call.turn.session_id)
@@ -285,7 +310,7 @@ def decide(call: ToolCall, word: str) -> bool:
         held = alike.filter(grant=call.grant) if word == "always" else alike.filter(pk=call.pk)
         result = "Error: the person refused this call." if to == Status.REFUSED else ""
         if not held.update(status=to, result=result, started_at=timezone.now()):
-            return False
+            return None
         if word == "always" and call.grant not in session.granted:
             Session.objects.filter(pk=session.pk).update(granted=[*session.granted, call.grant])
-        return not alike.exists()
+        return None if alike.exists() else leases.take(call.turn)

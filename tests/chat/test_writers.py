@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -15,7 +12,6 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 from django.utils import timezone
 
-from benchmarks.stack import ROOT
 from chat import turns
 from chat.models import Session, Turn
 from chat.replying import replies, retries, writers
@@ -24,52 +20,6 @@ from tests.chat.test_asking import COUNTED, begin
 
 HI = [user("Hello")]
 NAMED = {"idempotency-key": "k1"}
-
-HOLDS = """
-import time, django
-django.setup()
-from chat.replying import writers
-print(writers.name(), flush=True)
-time.sleep(600)
-"""
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("data")
-
-
-class Other:
-    """Another web process of this installation, as far as its hold on replies goes."""
-
-    def __init__(self, data_dir) -> None:
-        environment = os.environ | {"DJANGO_SETTINGS_MODULE": "webapp.settings", "DATA_DIR": str(data_dir)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLDS],
-            env=environment | {"ENV_FILE": os.devnull},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.name = self.process.stdout.readline().strip()
-
-    async def takes(self, turn: Turn) -> None:
-        """Have this process be the one that writes the reply."""
-        await Turn.objects.filter(pk=turn.pk).aupdate(writer=self.name)
-
-    def dies(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
-
-
-@pytest.fixture
-def other(data_dir, settings) -> Iterator[Other]:
-    settings.DATA_DIR = data_dir
-    other = Other(data_dir)
-    assert len(other.name) == 32
-    yield other
-    other.dies()
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -132,18 +132,15 @@ async def test_stop_ends_a_tool_at_work_and_nothing_goes_on_from_it(page, engine
     assert (await turns_of(session))[-1].text == "Good morning."
 
 
-async def test_a_call_whose_process_was_killed_is_closed_when_its_person_writes_on(
-    say, engine, session, shop, monkeypatch
-):
+async def test_a_call_whose_process_was_killed_is_closed_when_its_person_writes_on(say, engine, session, shop):
     await let_use(session, shop, "price")
     engine.says(calling(("price", {"item": "bread"})))
     await say("What is bread?")
     await ToolCall.objects.aupdate(status="running")  # a process took it, and was killed
-    monkeypatch.setattr(calls, "LOST_S", -1.0)
     engine.says("Hello.")
     await say("Hello?")
     (call,) = await calls_of(session)
-    assert (call.status, call.result) == ("failed", "Error: Talkback was stopped while this tool was at work.")
+    assert (call.status, call.result) == ("broken", calls.BROKEN_OFF)
 
 
 async def test_a_result_of_5_mb_is_cut_with_a_note_that_both_see(say, engine, session, shop, page):

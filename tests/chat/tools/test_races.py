@@ -7,7 +7,7 @@ from asgiref.sync import sync_to_async
 
 from chat.models import Session, Turn
 from chat.replying import writers
-from chat.tools import calls, rounds
+from chat.tools import calls, leases, rounds
 from chat.tools.calls import ToolCall
 from tests.chat.conftest import until, user
 from tests.chat.tools.conftest import all_quiet, calling, calls_of, let_use, mark_safe, shown, turns_of
@@ -66,21 +66,9 @@ async def test_what_was_called_before_its_person_wrote_on_is_not_run(say, engine
     await Turn.objects.acreate(
         session=session, position=1, follows=turn, checkpoint_id=turn.checkpoint_id, messages=[user("Never mind")]
     )
-    assert await sync_to_async(rounds.prepare)(turn) == []
+    lease = await sync_to_async(leases.take)(turn)
+    assert await sync_to_async(rounds.prepare)(turn, lease) == []
     assert await calls_of(session) == []
-
-
-async def test_a_call_of_a_worker_that_was_killed_is_told_as_failed_on_the_page(
-    say, engine, session, shop, page, monkeypatch
-):
-    await let_use(session, shop, "price")
-    engine.says(PRICE, to="bread")
-    await say(ASK)
-    await ToolCall.objects.aupdate(status="running")
-    monkeypatch.setattr(calls, "LOST_S", -1.0)
-    drawn = await shown(page, session)
-    assert "Talkback was stopped while this tool was at work." in drawn
-    assert "data-at-work" not in drawn
 
 
 async def test_a_server_that_was_removed_before_its_turn_came_is_not_called(engine, session, shop, say):

@@ -25,7 +25,7 @@ from chat.models import Session, Turn
 from chat.operator_rules import ClientRules
 from chat.search import keeping
 from chat.spendings import Spending
-from chat.tools.calls import ToolCall
+from chat.tools.calls import ToolCall, ToolLease
 from chat.tools.servers import ToolServer
 from chat.usual_consent import Consent
 from checkpoints import models as checkpoints
@@ -70,6 +70,7 @@ def rows(operator, talker, console, make_lesson):
     server = ToolServer.objects.create(name="shop", url=f"https://example.org/{WORDS}", token=WORDS, fault=WORDS)
     asked = {"name": WORDS, "tool": WORDS, "grant": WORDS, "call_id": WORDS, "arguments": WORDS, "result": WORDS}
     ToolCall.objects.create(turn=turn, place=0, server=server, **asked)
+    ToolLease.objects.create(turn=turn)
     ClientRules.objects.create(name="mine", source="[[rules]]")
     Feedback.objects.give(turn, by=talker, kind="guidance", text=WORDS)
     Receipt.objects.create(turn=turn, key=WORDS, body=WORDS)
