@@ -153,6 +153,23 @@ async def test_escape_in_the_list_of_keys_stops_no_reply(open_tab, session, engi
     await expect(tab.locator(".turn .prose")).to_have_text("Hello, captain, and welcome.")
 
 
+@pytest.mark.parametrize("how", ["key", "button"])
+async def test_after_a_reply_was_stopped_enter_sends_the_next_message(open_tab, session, engine, how):
+    engine.says("Hello, captain, and welcome.")
+    engine.hold(after=6)
+    tab = await open_tab()
+    box = tab.get_by_label("Your message")
+    await box.fill("Say hello")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn .prose")).to_contain_text("Hello")
+    await (tab.keyboard.press("Escape") if how == "key" else tab.get_by_role("button", name="Stop").click())
+    await expect(tab.locator(".turn .chip")).to_have_text("stopped")
+    engine.release()
+    await box.fill("Say it again")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".said.user")).to_have_text(["You said: Say hello", "You said: Say it again"])
+
+
 async def test_it_can_be_installed(open_tab, session):
     tab = await open_tab()
     link = await tab.locator("link[rel=manifest]").get_attribute("href")

@@ -64,6 +64,12 @@ def test_each_page_of_the_console_is_found_in_two_clicks(console):
     assert lost == []
 
 
+@pytest.mark.parametrize("view", ["console:board", "people:list", "consent:home", "preferences:people", "worlds:home"])
+def test_the_bar_says_that_a_page_of_the_console_is_open(console, view):
+    page = text_of(console.get(reverse(view)))
+    assert '<a href="/console/" aria-current="page">Console</a>' in page
+
+
 @pytest.mark.parametrize(
     ("view", "entry", "tab"),
     [

@@ -64,7 +64,7 @@ def test_an_invitation_makes_one_account_in_its_role(console):
     assert secret not in str(Invitation.objects.values())  # and kept as a hash
 
     guest = Client()
-    assert "invited as a reviewer" in text_of(guest.get(link))
+    assert "You were invited. Your role: reviewer." in text_of(guest.get(link))
     said = {"username": "cleo", "password": PASSWORD, "again": PASSWORD}
     assert guest.post(link, said).status_code == 302
     assert role_of("cleo") == "reviewer"
