@@ -23,7 +23,7 @@ from judge.votes.naming import JudgesInvalid
 from tests.chat.pictures.conftest import SEEN, seeing_model, sglang
 from tests.chat.pictures.samples import WEBP, data_url, png
 from tests.doubles.chat_server import server
-from tests.pictured_turns import AFTER, BEFORE, afresh, keep, pictured, seeing
+from tests.judge.votes.pictured_turns import AFTER, BEFORE, afresh, keep, pictured, seeing
 from tests.played_steps import stop, turns_of
 from training.models import Sample
 

@@ -15,7 +15,7 @@ from chat.models import Session, Turn
 from chat.pictures import keeping
 from judge.models import Judgement
 from tests.doubles.chat_server import server
-from tests.pictured_turns import AFTER, BEFORE, afresh, pictured, seeing
+from tests.judge.votes.pictured_turns import AFTER, BEFORE, afresh, pictured, seeing
 from tests.served_turns import judge_it, judges_count, person, renderer, serve
 from tests.webapp.conftest import text_of
 
