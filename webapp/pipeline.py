@@ -24,7 +24,8 @@ from chat.pictures import keeping
 from chat.replying import writers
 from chat.signals import who_learned
 from checkpoints import repairs, trials
-from checkpoints.models import Checkpoint, Cleaning
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from episodes import lapses

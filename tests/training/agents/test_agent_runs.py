@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from checkpoints.models import Checkpoint, Notice
+from checkpoints.models import Checkpoint
+from checkpoints.notice_rows import Notice
 from episodes.models import Episode
 from judge.samples.sample_rows import NOTHING
 from tests.ready_attempts import FAILED, SOLVED, Try
