@@ -23,176 +23,18 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.swap_streams import Seen, first_token_s, talk
+from benchmarks.swap_weights import make_adapters, make_full
 from core import pipes
 from installation.diagnosis import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "var" / "models" / "smollm2-135m-instruct"
-TOPICS = ("rain", "bees", "bridges", "bread", "tides", "clocks", "salt", "owls", "glass", "maps", "steam", "moss")
 BESIDE = (1, 2, 8)
 """How many adapters are asked at once, beside the bare engine."""
-AFTERWARDS_S = 1.0
-"""How long after a swap a gap still counts as its own."""
-
-
-@dataclass
-class Seen:
-    """What the streams went through."""
-
-    failures: list[str] = field(default_factory=list)
-    replies: list[Any] = field(default_factory=list)
-    gaps: list[tuple[float, float]] = field(default_factory=list)
-    """(when it ended, its length), in seconds."""
-    swaps: list[tuple[float, float]] = field(default_factory=list)
-    warm: asyncio.Event = field(default_factory=asyncio.Event)
-    """As many replies have ended as there are streams."""
-
-    def split_gaps(self) -> tuple[list[float], list[float]]:
-        """Gaps that touch a swap, and the others."""
-        during: list[float] = []
-        usual: list[float] = []
-        for end, length in self.gaps:
-            touched = any(begin <= end and end - length <= over + AFTERWARDS_S for begin, over in self.swaps)
-            (during if touched else usual).append(length)
-        return during, usual
-
-
-def make_adapters(model: Path, folder: Path, count: int) -> list[dict[str, Any]]:
-    """Random adapters, each with the learner's word on a fixed probe: weights that differ as trained ones would."""
-    import torch
-
-    from chat.rendering.renderer import Renderer
-    from gpu_workers.learner.learner import Learner
-    from gpu_workers.learner.policy import LoraShape
-
-    torch.set_num_threads(1)
-    renderer = Renderer.for_model(model)
-    prompt_ids = renderer.prompt_ids([{"role": "user", "content": "What is a rainbow?"}])
-    response_ids = renderer.encode("A rainbow is sunlight, bent and mirrored by many drops of rain at once.")
-    learner = Learner(model, lora=LoraShape(rank=16, alpha=32))
-    base = learner.score(prompt_ids, response_ids)  # B is 0: the base itself
-    made = []
-    for number in range(1, count + 1):
-        torch.manual_seed(number)
-        for name, parameter in learner.trainable():
-            if "lora_B" in name:
-                parameter.data.normal_(0, 0.01)
-        learner.save(folder / str(number))
-        probe = {
-            "prompt_ids": prompt_ids,
-            "response_ids": response_ids,
-            "logprobs": learner.score(prompt_ids, response_ids),
-            "base_logprobs": base,
-            "dtype": str(learner.dtype).removeprefix("torch."),
-        }
-        made.append({"number": number, "path": str(folder / str(number)), "probe": probe})
-    return made
-
-
-def make_full(model: Path, folder: Path, number: int) -> dict[str, Any]:
-    """Full weights that differ from the base's, with the learner's word on the probe."""
-    import torch
-
-    from chat.rendering.renderer import Renderer
-    from gpu_workers.engine.stamps import FULL
-    from gpu_workers.learner.learner import Learner
-
-    renderer = Renderer.for_model(model)
-    prompt_ids = renderer.prompt_ids([{"role": "user", "content": "What is a rainbow?"}])
-    response_ids = renderer.encode("A rainbow is sunlight, bent and mirrored by many drops of rain at once.")
-    learner = Learner(model, lora=None)
-    base = learner.score(prompt_ids, response_ids)
-    torch.manual_seed(number)
-    with torch.no_grad():
-        for name, parameter in learner.trainable():
-            if "norm" not in name:
-                parameter.add_(torch.randn_like(parameter) * parameter.std() * 0.05)
-    learner.save(folder / f"full-{number}")
-    return {
-        "number": number,
-        "kind": "full",
-        "adapter": f"{FULL}talkback-{number}-{number:08x}",
-        "path": str(folder / f"full-{number}"),
-        "probe": {
-            "prompt_ids": prompt_ids,
-            "response_ids": response_ids,
-            "logprobs": learner.score(prompt_ids, response_ids),
-            "base_logprobs": base,
-            "dtype": "float32",
-        },
-    }
-
-
-async def talk(stream: int, streams: int, user: Any, engine: Any, seen: Seen, over: asyncio.Event, tokens: int) -> None:
-    """One person who never stops asking."""
-    from asgiref.sync import sync_to_async
-
-    from chat.models import Session
-    from chat.replying import replies
-    from gpu_workers.types import Sampling
-
-    sampling = Sampling(max_new_tokens=tokens, temperature=1.0, ignore_eos=True)
-    asked = 0
-    while not over.is_set():
-        asked += 1
-        said = [{"role": "user", "content": f"{stream}.{asked}: tell me about {TOPICS[(stream + asked) % 12]}."}]
-        session = await Session.objects.acreate(user=user)
-        last: float | None = None
-        try:
-            turn = await sync_to_async(open_turn)(session, said, sampling)
-            async with aclosing(replies.reply(turn, engine)) as deltas:
-                async for delta in deltas:
-                    if delta.ids:
-                        now = time.perf_counter()
-                        if last is not None:
-                            seen.gaps.append((now, now - last))
-                        last = now
-        except Exception as failure:  # whatever it is, a person would have seen it
-            seen.failures.append(f"{type(failure).__name__}: {failure}")
-            continue
-        await turn.arefresh_from_db()
-        if turn.status != "served" or len(turn.response_ids) != tokens:
-            seen.failures.append(f"{turn.status}, {len(turn.response_ids)} tokens: {turn.error}")
-        seen.replies.append(turn)
-        if len(seen.replies) >= streams:
-            seen.warm.set()
-
-
-def open_turn(session: Any, messages: list[dict[str, Any]], sampling: Any) -> Any:
-    """The turn that a page opens in this session; the checkpoint that is live now answers it."""
-    from chat import asking
-    from chat.requests import Ask, PageSession
-    from checkpoints.models import Checkpoint
-
-    ask = Ask(messages, sampling, Checkpoint.for_user(session.user_id), protocol="")
-    (turn,) = asking.open_turns(PageSession(session.user, session), ask)
-    return turn
-
-
-async def first_token_s(began: float, number: int, user: Any, engine: Any) -> float:
-    """Seconds since `began` until a new reply, by checkpoint `number`, shows its first token."""
-    from asgiref.sync import sync_to_async
-
-    from chat.models import Session
-    from chat.replying import replies
-    from gpu_workers.types import Sampling
-
-    session = await Session.objects.acreate(user=user)
-    said = [{"role": "user", "content": "Hello?"}]
-    turn = await sync_to_async(open_turn)(session, said, Sampling(max_new_tokens=2, ignore_eos=True))
-    writer = await sync_to_async(lambda: turn.checkpoint.number)()
-    if writer != number:
-        raise RuntimeError(f"checkpoint {writer} answers instead of {number}")
-    async with aclosing(replies.reply(turn, engine)) as deltas:
-        async for delta in deltas:
-            if delta.ids:
-                return time.perf_counter() - began
-    raise RuntimeError("the reply ended without a token")
 
 
 async def measure(

@@ -14,6 +14,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
+from checkpoints.cleaning_rows import Cleaning  # noqa: F401  # Django finds an app's tables through this module
+from checkpoints.notice_rows import Notice  # noqa: F401  # the same
 from core.errors import IllegalMove
 from core.prepared import Prepared
 from core.states import Stateful
@@ -331,35 +333,6 @@ class Trial(models.Model):
         return f"trial of {self.checkpoint}"
 
 
-class Notice(models.Model):
-    """Something an operator has to know that happened without one: a roll back by the guard, a swap that undid itself,
-    a disk that fills. It stands in the console until an operator has read it."""
-
-    class Level(models.TextChoices):
-        INFO = gettext_noop("info")
-        WARNING = gettext_noop("warning")
-        ERROR = gettext_noop("error")
-
-    level = models.CharField(max_length=8, choices=Level, default=Level.INFO)
-    key = models.CharField(max_length=120, blank=True)
-    """What it is about: of one key one notice stands at a time."""
-    text = models.TextField()
-    checkpoint = models.ForeignKey(Checkpoint, models.SET_NULL, null=True, blank=True, related_name="+")
-    at = models.DateTimeField(default=timezone.now)
-    read_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
-    read_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        db_table = "training_notice"
-        ordering = ("-at", "-pk")
-        constraints = (
-            models.UniqueConstraint(fields=("key",), condition=Q(read_at=None) & ~Q(key=""), name="one_notice_a_key"),
-        )
-
-    def __str__(self) -> str:
-        return self.text
-
-
 class Taint(models.Model):
     """A checkpoint learned from something that its people have since taken back."""
 
@@ -377,50 +350,3 @@ class Taint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.checkpoint} is tainted"
-
-
-class Cleaning(Stateful):
-    """A line is learned anew from its last untainted checkpoint, run by run, on the samples that are left."""
-
-    class Status(models.TextChoices):
-        QUEUED = gettext_noop("queued")
-        RUNNING = gettext_noop("running")
-        FINISHED = gettext_noop("finished")
-        FAILED = gettext_noop("failed")
-
-    MOVES: ClassVar = {
-        Status.QUEUED: {Status.RUNNING, Status.FAILED},
-        Status.RUNNING: {Status.FINISHED, Status.FAILED},
-        Status.FINISHED: set(),
-        Status.FAILED: {Status.QUEUED},  # a person has it go on
-    }
-
-    status = models.CharField(max_length=12, choices=Status, default=Status.QUEUED, db_index=True)
-    line = models.ForeignKey(Line, models.PROTECT, related_name="cleanings")
-    ancestor = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+")
-    """The last one without a taint."""
-    replaces = models.ForeignKey(Checkpoint, models.PROTECT, related_name="cleanings")
-    """The tainted one in whose place the result is to answer."""
-    result = models.ForeignKey(Checkpoint, models.SET_NULL, null=True, blank=True, related_name="+")
-    steps = models.JSONField(default=list, blank=True)
-    """Numbers of the runs that are repeated, in order."""
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
-    removed = models.PositiveIntegerField(default=0)
-    """How many of the samples that `replaces` and what it came from had learned are left out."""
-    distance = models.JSONField(default=dict, blank=True)
-    """How far result and `replaces` are apart, as `judge.clean` measures it; empty: not measured yet."""
-    error = models.TextField(blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
-    finished_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        db_table = "training_cleaning"
-        ordering = ("-pk",)
-        constraints = (
-            models.UniqueConstraint(
-                fields=("line",), condition=Q(status__in=("queued", "running")), name="one_cleaning_a_line"
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"cleaning {self.pk}"

@@ -7,7 +7,8 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from checkpoints.models import Checkpoint, Notice
+from checkpoints.models import Checkpoint
+from checkpoints.notice_rows import Notice
 
 
 def tell(key: str, text: str, *, level: str = "warning", checkpoint: Checkpoint | None = None) -> Notice:

@@ -18,7 +18,8 @@ from django.utils.translation import ngettext
 
 from chat.models import Turn
 from checkpoints import notices, trials
-from checkpoints.models import Checkpoint, Notice, Trial
+from checkpoints.models import Checkpoint, Trial
+from checkpoints.notice_rows import Notice
 from checkpoints.rulings import SAYS
 from core import statistics
 from core.statistics import Arm, Reading

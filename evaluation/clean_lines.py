@@ -9,8 +9,9 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from chat.rendering.renderer import Renderer
+from checkpoints.cleaning_rows import Cleaning
 from checkpoints.loading import ensure_loaded
-from checkpoints.models import Checkpoint, Cleaning
+from checkpoints.models import Checkpoint
 from core import statistics
 from gpu_workers.engine.interface import Engine
 from gpu_workers.errors import AdapterInvalid, AdapterMissing, EngineRefused, EngineUnavailable

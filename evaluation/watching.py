@@ -20,7 +20,8 @@ from checkpoints import guard_rule, line_policies, notices, promotion, trials
 from checkpoints.guard_rule import Behaviour, Figure
 from checkpoints.line_policies import Policy, PolicyInvalid
 from checkpoints.loading import Unproven
-from checkpoints.models import SHARED, Checkpoint, Decision, Line, Notice, Taint, Trial
+from checkpoints.models import SHARED, Checkpoint, Decision, Line, Taint, Trial
+from checkpoints.notice_rows import Notice
 from checkpoints.rulings import SAYS
 from core import statistics
 from core.errors import IllegalMove

@@ -51,7 +51,7 @@ from training.jobs import Learned
 from training.models import Run, Sample
 from training.monitoring.usage import Meter
 from training.objective import question_bank
-from training.provenance import receipts, taints
+from training.provenance import base_model, receipts, taints
 from training.running import patience
 from training.running.disk_room import check_room, is_full, is_room_for_two, say_room
 from training.running.orphans import clear_orphans, clear_snapshots
@@ -81,7 +81,7 @@ class Made:
     """Relative to DATA_DIR."""
     files: dict[str, str]
     base: dict[str, Any]
-    """As `receipts.base` says."""
+    """As `base_model.base` says."""
 
 
 def train(run: Run) -> Checkpoint | None:
@@ -293,7 +293,7 @@ def _learn_measured(run: Run, meter: Meter) -> Checkpoint:
             raise
         needed, free = forecast.room(recipe)
         raise DiskFull(f"The disk was full before the new weights were saved. {say_room(needed, free)}") from failure
-    made = Made(number, name, path, checksums.of(job.folder), receipts.base())
+    made = Made(number, name, path, checksums.of(job.folder), base_model.base())
     run.usage = meter.rows
     return patiently(partial(_finish, run, parent, recipe, made, learned, lesson.compared))
 

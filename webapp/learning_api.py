@@ -25,8 +25,11 @@ from judge.samples import ledger
 from judge.samples.sample_rows import Reason
 from training.models import Run, Sample
 from training.monitoring import limits
-from webapp import api_shapes, journey
-from webapp.journey import Ballot, Batch, Journey
+from webapp import api_shapes
+from webapp.journeys import known as journeys
+from webapp.journeys.ballots import Ballot
+from webapp.journeys.stages import Batch, Journey
+from webapp.journeys.verdict_words import beside
 from webapp.people import taught
 
 MOST_TURNS = 100
@@ -57,7 +60,7 @@ async def session(request: HttpRequest, session: str) -> dict[str, Any]:
 def follows(turn: Turn, by: User) -> dict[str, Any]:
     """How far a turn has come, as the answer to feedback says it, the wish that this person's guidance comes to, and
     which checkpoints it reached: a person who takes back what was learned sees where it is."""
-    known = journey.known([turn])
+    known = journeys.known([turn])
     judgement = known.judgements.get(turn.pk)
     wish = taught.told(taught.guidance_of(turn, by))
     far = in_brief(known.journey(turn))
@@ -75,7 +78,7 @@ def told(key: ApiKey, completion_id: str) -> dict[str, Any]:
     turn = found.filter(completion_id=completion_id).first()
     if turn is None:
         raise CompletionNotFound(f"There is no completion {completion_id!r} that this key may ask about.")
-    known = journey.known([turn])
+    known = journeys.known([turn])
     far, judgement = known.journey(turn), known.judgements.get(turn.pk)
     sample = judgement.sample if judgement else None
     said = list(Feedback.objects.standing().filter(turn=turn, by=key.user))
@@ -145,7 +148,7 @@ def verdict(judgement: Judgement | None) -> dict[str, Any] | None:
         "confidence": judgement.confidence,
         "hint": judgement.hint or None,
         "hint_from": judgement.hint_from or None,
-        "precedence": journey.beside(judgement) or None,
+        "precedence": beside(judgement) or None,
         "note": noted(judgement) if judgement.reason else None,
         "judged": int(judgement.judged_at.timestamp()),
     }
@@ -245,7 +248,7 @@ def shown(key: ApiKey, name: str) -> dict[str, Any]:
     session = find_session(key, name)
     newest = session.turns.select_related("session", "checkpoint").defer(*HEAVY, "messages", "response_ids")
     turns = list(newest.order_by("-position")[:MOST_TURNS])
-    far = journey.journeys(turns)
+    far = journeys.journeys(turns)
     return describe_session(session) | {"turns": [listed(turn, far) for turn in turns]}
 
 

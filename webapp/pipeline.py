@@ -27,7 +27,8 @@ from chat.signals import who_learned
 from chat.tools import leases
 from chat.tools.tasks import take_up
 from checkpoints import repairs, trials
-from checkpoints.models import Checkpoint, Cleaning
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.states import Stateful, moved
 from episodes import lapses

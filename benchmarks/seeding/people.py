@@ -17,7 +17,8 @@ from chat.composing.prompts import SavedPrompt
 from chat.listing.folders import Folder
 from chat.operator_rules import ClientRules
 from chat.usual_consent import Consent
-from checkpoints.models import Checkpoint, Line, Member, Notice
+from checkpoints.models import Checkpoint, Line, Member
+from checkpoints.notice_rows import Notice
 from webapp.notifications.models import Announcement, Delivery, Webhook
 
 LINES = 5

@@ -12,7 +12,8 @@ from django.db.models import Max
 
 from benchmarks.seeding.amounts import Amounts, Draw, write
 from benchmarks.seeding.people import People
-from checkpoints.models import Checkpoint, Cleaning, Decision, Line, Taint, Trial
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint, Decision, Line, Taint, Trial
 from gate.models import Examination
 from training import config
 from training.models import Pause, Run, RunNote, RunTag

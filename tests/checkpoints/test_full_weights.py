@@ -14,7 +14,8 @@ from chat.models import Session
 from chat.replying import replies
 from checkpoints import lines, loading, promotion, repairs
 from checkpoints.loading import Unproven
-from checkpoints.models import Checkpoint, Decision, Line, Notice
+from checkpoints.models import Checkpoint, Decision, Line
+from checkpoints.notice_rows import Notice
 from core.errors import IllegalMove
 from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient

@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from checkpoints import notices
-from checkpoints.models import SHARED, Checkpoint, Notice
+from checkpoints.models import SHARED, Checkpoint
+from checkpoints.notice_rows import Notice
 
 pytestmark = pytest.mark.django_db
 

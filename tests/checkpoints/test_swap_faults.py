@@ -19,7 +19,8 @@ from chat.models import Session
 from chat.replying import replies
 from checkpoints import checksums, loading, promotion, repairs
 from checkpoints.loading import AdapterUnverified, Unproven
-from checkpoints.models import Checkpoint, Decision, Notice
+from checkpoints.models import Checkpoint, Decision
+from checkpoints.notice_rows import Notice
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers import engines
 from gpu_workers.engine.stamps import FULL

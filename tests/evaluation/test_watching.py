@@ -13,7 +13,8 @@ from django.utils import timezone
 from chat.api_keys import ApiKey
 from chat.models import Session, Turn
 from checkpoints import approvals, guard_rule, notices, promotion, trials
-from checkpoints.models import Checkpoint, Decision, Line, Notice, Taint, Trial
+from checkpoints.models import Checkpoint, Decision, Line, Taint, Trial
+from checkpoints.notice_rows import Notice
 from evaluation import arms, watching
 from feedback.models import Feedback
 

@@ -25,7 +25,9 @@ from judge.samples.sample_rows import Reason
 from privacy import bin as chat_bin
 from privacy import erasures
 from tests.chat.imports.exports import chatgpt, openwebui, rating, zipped
-from webapp import journey, pipeline
+from webapp import pipeline
+from webapp.journeys.barring import barred
+from webapp.journeys.known import journey
 
 pytestmark = pytest.mark.django_db
 
@@ -130,8 +132,8 @@ def test_an_imported_reply_teaches_nothing_and_says_why(own, ana):
     assert not Turn.objects.trainable().exists()
     told = ledger.why(turn)
     assert (told.code, Turn.objects.annotate(code=ledger.CODE).get(pk=turn.pk).code) == ("imported", "imported")
-    assert journey.journey(turn).label == "imported"
-    assert "Another model wrote this reply" in journey.barred(turn)
+    assert journey(turn).label == "imported"
+    assert "Another model wrote this reply" in barred(turn)
     # No verdict is due of what was brought along; one of a thumb that is given here says the same.
     assert not Turn.objects.filter(status=Turn.Status.OBSERVED).exists()
     Feedback.objects.give(turn, by=ana, kind="thumb", value=-1)

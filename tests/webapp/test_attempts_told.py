@@ -9,7 +9,7 @@ from django.utils import timezone
 from checkpoints.models import Checkpoint
 from episodes.models import Episode, Group
 from tests.webapp.conftest import text_of
-from webapp.journey import journey
+from webapp.journeys.known import journey
 
 
 @pytest.fixture

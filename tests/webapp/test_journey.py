@@ -13,8 +13,9 @@ from judge.votes import precedence
 from tests.rows import made_by
 from training import line_recipes
 from training.models import Run, Sample
-from webapp import journey as journeys
-from webapp.journey import Ballot, journey, tally
+from webapp.journeys import known as journeys
+from webapp.journeys.ballots import Ballot, tally
+from webapp.journeys.known import journey
 
 STAGES = [
     (("answering", {}), "writing", "writing"),

@@ -23,7 +23,7 @@ from tests.webapp.conftest import text_of
 from training.batches import Filling
 from training.models import Sample
 from webapp.console.loop import newest_turns
-from webapp.journey import journey
+from webapp.journeys.known import journey
 
 SENTENCE = "1 of 16 lessons. Training starts at 16, or now."
 

@@ -20,7 +20,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from checkpoints.models import Checkpoint, Cleaning, Taint
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint, Taint
 from core.errors import IllegalMove, TalkbackError
 from training import batches, config, runs
 from training.config import Recipe

@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from training import outside
 from training.models import Run, Sample
-from training.provenance import receipts
+from training.provenance import base_model, receipts
 
 
 class NotExportable(TalkbackError):
@@ -45,7 +45,7 @@ def export(checkpoint: Checkpoint, to: Path, *, merged: bool = False, base: str 
         said = _("Tinker alone holds the weights of %(checkpoint)s: it handed out no copy of them.")
         raise NotExportable(said % {"checkpoint": checkpoint})
     seal = partial(receipts.beside, checkpoint)
-    model, on = Path(settings.MODEL), base or receipts.base_name(Path(settings.MODEL))
+    model, on = Path(settings.MODEL), base or base_model.base_name(Path(settings.MODEL))
     written = card(checkpoint, on, merged=merged)
     try:
         if checkpoint.kind == Checkpoint.Kind.FULL:

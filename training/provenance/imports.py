@@ -27,7 +27,7 @@ from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
 from gpu_workers.servers import stacks
 from training import forecast, learning
-from training.provenance import receipts
+from training.provenance import base_model, canonical_json, receipt_checks, receipts
 
 WEIGHTS = ("adapter_config.json", "adapter_model.safetensors")
 
@@ -167,7 +167,7 @@ class _Bounded:
 
 def _believed(folder: Path, key: Ed25519PublicKey | None) -> dict[str, Any]:
     told = receipts.read(folder)
-    findings = receipts.check(told, folder=folder, key=key)
+    findings = receipt_checks.check(told, folder=folder, key=key)
     if bad := [finding.sentence for finding in findings if finding.holds is False]:
         raise NotImportable(f"The receipt does not hold. {' '.join(bad)}")
     weights = told["parts"]["weights"]
@@ -181,7 +181,7 @@ def _fits(told: dict[str, Any], folder: Path) -> None:
     parts = told["parts"]
     if parts["checkpoint"].get("kind") != Checkpoint.Kind.LORA:
         raise NotImportable(f"Its receipt speaks of whole weights. {INSTEAD}")
-    theirs, ours = parts["base"], receipts.base(told["format"])
+    theirs, ours = parts["base"], base_model.base(told["format"])
     if (theirs.get("config"), theirs.get("weights")) != (ours["config"], ours["weights"]):
         raise NotImportable(
             f"It was made on another base: {theirs.get('name')}, whose "
@@ -242,8 +242,8 @@ def _enter(staging: Path, told: dict[str, Any], probe: dict[str, Any], by: User 
         files=checksums.of(staging), came_from=told,
     )  # fmt: skip
     theirs = told["parts"]["checkpoint"].get("name")
-    origin = {"name": theirs, "receipt": receipts.digest({part: told["digests"][part] for part in receipts.MADE})}
-    checkpoint.made = receipts.made(checkpoint, receipts.base()) | {"parent": origin}
+    origin = {"name": theirs, "receipt": canonical_json.digest({part: told["digests"][part] for part in receipts.MADE})}
+    checkpoint.made = receipts.made(checkpoint, base_model.base()) | {"parent": origin}
     checkpoint.save()
     said = f"{theirs}, signed {told['signed_at'][:10]}"
     Decision.objects.create(checkpoint=checkpoint, verb=Decision.Verb.IMPORT, by=by, reason=said)

@@ -25,7 +25,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from checkpoints import loading, notices, promotion
-from checkpoints.models import Checkpoint, Cleaning, Decision, Line, Notice, Trial
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint, Decision, Line, Trial
+from checkpoints.notice_rows import Notice
 from core import stores
 from core.errors import IllegalMove, TalkbackError
 from training import forecast

@@ -20,7 +20,8 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_noop
 
 from checkpoints import notices
-from checkpoints.models import Checkpoint, Notice, Taint
+from checkpoints.models import Checkpoint, Taint
+from checkpoints.notice_rows import Notice
 from training.models import Run, Sample
 
 WITHDRAWN = gettext_noop("its feedback was withdrawn")

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints import notices
-from checkpoints.models import Checkpoint, Notice
+from checkpoints.models import Checkpoint
+from checkpoints.notice_rows import Notice
 from checkpoints.promotion import Answering
 from webapp.console.doors import needs, person
 from webapp.console.review.desk import is_fragment

@@ -34,7 +34,7 @@ from webapp.console.board import batch, waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.training import recipe_pages
-from webapp.journey import journeys
+from webapp.journeys.known import journeys
 
 PAGE = 50
 """Checkpoints of one page of the list."""

@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 
 from accounts.roles import people_who_may
 from checkpoints import notices
-from checkpoints.models import Notice
+from checkpoints.notice_rows import Notice
 from training.models import Run
 from webapp.console import board
 from webapp.notifications import sending

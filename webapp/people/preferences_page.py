@@ -22,7 +22,7 @@ from core.errors import TalkbackError
 from judge.hints import reviews, standing_hints, undoing
 from judge.models import Hint, Ruling
 from webapp.console.doors import needs, person
-from webapp.journey import journey
+from webapp.journeys.known import journey
 
 app_name = "preferences"
 

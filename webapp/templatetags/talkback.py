@@ -19,9 +19,10 @@ from feedback import reasons
 from feedback.models import Feedback
 from judge.models import Hint
 from privacy.models import Erasure
-from webapp import journey as journeys
 from webapp.console.review import differences
 from webapp.console.review.differences import Change
+from webapp.journeys import known as journeys
+from webapp.journeys.barring import barred
 from webapp.people import taught
 from webapp.people.taught import Worded
 
@@ -58,7 +59,7 @@ def recent_guidance(context: Context) -> list[str]:
 def why_not_taught(context: Context, turn: Turn) -> str:
     """Why nothing that is written beside this reply will teach; empty where it may."""
     known = getattr(turn, "journey", None) or journeys.journey(turn)
-    return journeys.barred(turn, spent=known.spent, is_erased=is_leaving(context["user"]))
+    return barred(turn, spent=known.spent, is_erased=is_leaving(context["user"]))
 
 
 @register.simple_tag(takes_context=True)

@@ -23,7 +23,8 @@ from judge.samples.sample_rows import Reason
 from judge.votes import evidence
 from tests.chat.conftest import until
 from tests.chat.pictures.samples import SVG, data_url, png
-from webapp import journey
+from webapp.journeys.known import journey
+from webapp.journeys.verdict_words import unlearned
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -67,8 +68,8 @@ async def test_the_page_shows_it_with_its_size_and_says_that_it_does_not_train(s
     assert (answer.content, answer["Content-Type"], answer["X-Content-Type-Options"]) == (png(), "image/png", "nosniff")
     assert "no-store" in answer["Cache-Control"]
     assert (await page.get(f"/turns/{turn.pk}/pictures/{'0' * 64}/")).status_code == 404
-    told = await sync_to_async(journey.journey)(turn)
-    assert (told.label, told.detail) == ("holds a picture", journey.unlearned(Reason.PICTURE))
+    told = await sync_to_async(journey)(turn)
+    assert (told.label, told.detail) == ("holds a picture", unlearned(Reason.PICTURE))
 
 
 async def test_no_other_person_sees_it(send, async_client, ben, session):

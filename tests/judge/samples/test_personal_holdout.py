@@ -17,7 +17,7 @@ from judge.samples import ledger, personal_holdout
 from judge.samples.sample_rows import Reason
 from training.config import Recipe
 from training.models import Run, Sample
-from webapp.journey import journey
+from webapp.journeys.known import journey
 
 KEEPS = Recipe(holdout=0.5)
 

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from checkpoints.models import Checkpoint, Notice
+from checkpoints.models import Checkpoint
+from checkpoints.notice_rows import Notice
 from episodes.models import Episode
 from judge.samples.sample_rows import NOTHING
 from tests.ready_attempts import FAILED, SOLVED, Try
 from training import batches, journals, runs
 from training.config import PRESETS, Recipe
 from training.models import Run, Sample
-from training.provenance import cleaning, receipts, taints
+from training.provenance import cleaning, receipt_checks, receipts, taints
 
 RECIPE = Recipe(batch_size=2, w_opd=0.0, w_sft=0.0, updates=2, lr=1e-2)
 
@@ -312,7 +313,9 @@ def test_a_receipt_names_groups_and_attempts_by_number_and_digests_what_was_lear
     attempts = [str(one.pk) for one in group.episodes.all()]
     assert told["parts"]["run"]["groups"] == [{"group": group.pk, "attempts": attempts}]
     assert told["parts"]["run"]["baseline"] == "index"
-    assert all(one.holds for one in [*receipts.check(told), *receipts.check_here(told)] if one.holds is not None)
+    assert all(
+        one.holds for one in [*receipt_checks.check(told), *receipt_checks.check_here(told)] if one.holds is not None
+    )
     step = Sample.objects.first()
     known = receipts.of_sample(step)
     assert known in told["parts"]["samples"]["digests"]

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from checkpoints.models import Checkpoint, Cleaning, Decision, Taint
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint, Decision, Taint
 from training import batches, launch, runs, tasks
 from training.config import Recipe
 from training.jobs import Learned

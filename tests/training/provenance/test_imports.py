@@ -21,7 +21,7 @@ from gpu_workers.errors import AdapterInvalid
 from tests.disks import flip
 from tests.rows import made_by
 from training.models import Run
-from training.provenance import imports, receipts
+from training.provenance import base_model, canonical_json, imports, receipts, signing_keys
 from training.provenance.imports import NotImportable
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ def theirs(home, settings, tmp_path):
         number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
     ))  # fmt: skip
-    made.made = receipts.made(made, receipts.base())
+    made.made = receipts.made(made, base_model.base())
     out = tmp_path / "out"
     shutil.copytree(folder, out)
     receipts.beside(made, out)
@@ -72,7 +72,7 @@ def refused(source, says, error=NotImportable, **options):
 
 def test_what_is_taken_in_is_a_candidate_with_a_name_and_a_probe_of_its_own(theirs, django_user_model):
     ana = django_user_model.objects.create_user("ana")
-    made = imports.take(theirs, by=ana, key=receipts.public_key(theirs / receipts.PUBLIC))
+    made = imports.take(theirs, by=ana, key=signing_keys.public_key(theirs / receipts.PUBLIC))
 
     assert (made.status, made.number, made.parent.number, Run.that_made(made)) == ("candidate", 1, 0, None)
     assert made.adapter.startswith("talkback-1-")
@@ -83,7 +83,7 @@ def test_what_is_taken_in_is_a_candidate_with_a_name_and_a_probe_of_its_own(thei
     assert Decision.objects.get(checkpoint=made, verb="import").by == ana
     told = receipts.receipt(made)  # handed on, it names the receipt that it came with
     signed = receipts.read(theirs)["digests"]
-    assert told["parts"]["parent"]["receipt"] == receipts.digest({part: signed[part] for part in receipts.MADE})
+    assert told["parts"]["parent"]["receipt"] == canonical_json.digest({part: signed[part] for part in receipts.MADE})
 
     refused(theirs, "The very same weights are here already: talkback@1")
 
@@ -91,8 +91,8 @@ def test_what_is_taken_in_is_a_candidate_with_a_name_and_a_probe_of_its_own(thei
 def test_a_receipt_of_the_first_form_is_taken_in_on_the_same_base(theirs):
     told = receipts.read(theirs)["parts"]
     # Its config holds 1e-06, which Python writes so and RFC 8785 as 0.000001: the two forms digest it otherwise.
-    assert receipts.base(receipts.FIRST)["config"] != receipts.base()["config"]
-    parts = {part: told[part] for part in receipts.MADE} | {"base": receipts.base(receipts.FIRST)}
+    assert base_model.base(canonical_json.FIRST)["config"] != base_model.base()["config"]
+    parts = {part: told[part] for part in receipts.MADE} | {"base": base_model.base(canonical_json.FIRST)}
     row = Checkpoint(number=9, made=parts)
     row.save()
     (theirs / receipts.RECEIPT).unlink(), (theirs / receipts.PUBLIC).unlink()
@@ -102,7 +102,9 @@ def test_a_receipt_of_the_first_form_is_taken_in_on_the_same_base(theirs):
     assert signed["format"] == "talkback-receipt-1"
     made = imports.take(theirs)
     assert receipts.receipt(made)["format"] == "talkback-receipt-2"
-    assert made.made["parent"]["receipt"] == receipts.digest({part: signed["digests"][part] for part in receipts.MADE})
+    assert made.made["parent"]["receipt"] == canonical_json.digest(
+        {part: signed["digests"][part] for part in receipts.MADE}
+    )
 
 
 def test_archives_are_read_by_the_names_of_an_export_alone(theirs, tmp_path, monkeypatch):
@@ -151,8 +153,8 @@ def test_links_are_not_followed_and_large_files_not_unpacked(theirs, tmp_path, m
 def test_what_the_receipt_does_not_vouch_for_is_refused(theirs, tmp_path, settings):
     other = tmp_path / "other.pub"
     settings.DATA_DIR = tmp_path / "third"
-    other.write_bytes(receipts.pem(receipts.private_key().public_key()))
-    refused(theirs, "with another key", key=receipts.public_key(other))
+    other.write_bytes(signing_keys.pem(signing_keys.private_key().public_key()))
+    refused(theirs, "with another key", key=signing_keys.public_key(other))
     flip(theirs / WEIGHTS)
     refused(theirs, f"{WEIGHTS} is not the file that was signed for")
     flip(theirs / WEIGHTS)

@@ -19,7 +19,7 @@ from checkpoints.models import Checkpoint, Decision
 from tests.disks import flip
 from tests.rows import made_by
 from training.models import Run, Sample
-from training.provenance import receipts
+from training.provenance import base_model, canonical_json, receipts, signing_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +42,7 @@ def taught(home, django_user_model):
         number=1, parent=Checkpoint.live(), adapter="talkback-1", path="checkpoints/talkback-1",
         files=checksums.of(folder),
     ))  # fmt: skip
-    made.made = receipts.made(made, receipts.base())
+    made.made = receipts.made(made, base_model.base())
     made.save()
     ana = django_user_model.objects.create_user("ana")
     Decision.objects.create(checkpoint=made, verb="approve", by=ana, reason="It says please.")
@@ -96,7 +96,7 @@ def test_it_tells_of_everything_that_shaped_the_weights_and_not_a_word_of_what_w
         assert secret not in json.dumps({"samples": parts["samples"]["count"], "decisions": parts["decisions"]})
     # The digest depends on a secret: the same sample, digested by a stranger who guesses it, gives another one.
     assert parts["samples"]["digests"] == [receipts.of_sample(Sample.objects.get())]
-    assert len({receipts.nonce("sample 1"), receipts.nonce("sample 2")}) == 2
+    assert len({signing_keys.nonce("sample 1"), signing_keys.nonce("sample 2")}) == 2
 
 
 def other(signature):
@@ -158,7 +158,7 @@ def test_a_merged_export_brings_a_receipt_of_all_that_lies_in_it(taught, tmp_pat
 
 def test_another_ones_signature_is_told_from_ours(out, capsys, settings, tmp_path):
     settings.DATA_DIR = tmp_path / "elsewhere"
-    (tmp_path / "theirs.pub").write_bytes(receipts.pem(receipts.private_key().public_key()))
+    (tmp_path / "theirs.pub").write_bytes(signing_keys.pem(signing_keys.private_key().public_key()))
     held, said = verify(out, capsys, key=tmp_path / "theirs.pub")
     assert not held
     assert "with another key" in said
@@ -177,17 +177,17 @@ def test_a_forger_who_signs_anew_is_found_by_the_key(out, capsys, settings, tmp_
 
 
 def test_the_key_is_for_its_owner_alone_and_stays(taught, home):
-    first = receipts.fingerprint(receipts.private_key().public_key())
+    first = signing_keys.fingerprint(signing_keys.private_key().public_key())
     for name in ("key.pem", "secret"):
         assert stat.S_IMODE((home / "receipts" / name).stat().st_mode) == 0o600
-    assert receipts.fingerprint(receipts.private_key().public_key()) == first
+    assert signing_keys.fingerprint(signing_keys.private_key().public_key()) == first
     assert sorted(file.name for file in (home / "receipts").iterdir()) == ["key.pem", "secret"]
 
 
 def test_a_child_names_its_parents_receipt_and_what_was_taken_back_is_counted(taught, capsys, tmp_path):
     run = Run.objects.create(recipe={"lr": 0.1}, parent=taught)
     child = made_by(run, Checkpoint.objects.create(number=2, parent=taught, adapter="talkback-2"))
-    child.made = receipts.made(child, receipts.base())
+    child.made = receipts.made(child, base_model.base())
     child.save()
     assert child.made["parent"]["receipt"] == receipts.digest_of_made(taught)
 
@@ -215,11 +215,13 @@ def test_canonical_json_is_that_of_rfc_8785():
         "string": "\u20ac$\u000f\u000aA'\u0042\u0022\u005c\\\u0022\u002f",
         "literals": [None, True, False],
     }
-    assert receipts.canonical(value).decode() == (
+    assert canonical_json.canonical(value).decode() == (
         '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],'
         '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
     )
-    assert receipts.canonical({"\ufb33": 1, "\U0001f600": 2}) == '{"\U0001f600":2,"\ufb33":1}'.encode()  # by UTF-16
+    assert (
+        canonical_json.canonical({"\ufb33": 1, "\U0001f600": 2}) == '{"\U0001f600":2,"\ufb33":1}'.encode()
+    )  # by UTF-16
 
 
 def test_a_part_is_digested_as_any_reader_of_rfc_8785_would(out):
@@ -249,11 +251,11 @@ def test_a_receipt_of_the_first_form_holds_as_it_did(tmp_path, capsys):
 
 def test_what_was_made_under_the_first_form_keeps_it_and_its_children_name_it(taught, capsys, tmp_path):
     del taught.made["format"]  # as rows have it that are older than the second
-    taught.made["samples"]["digests"] = [receipts.of_sample(Sample.objects.get(), receipts.FIRST)]
+    taught.made["samples"]["digests"] = [receipts.of_sample(Sample.objects.get(), canonical_json.FIRST)]
     taught.save()
     run = Run.objects.create(recipe={}, parent=taught)
     child = made_by(run, Checkpoint.objects.create(number=2, parent=taught, adapter="talkback-2"))
-    child.made = receipts.made(child, receipts.base())
+    child.made = receipts.made(child, base_model.base())
     child.save()
 
     old, new = receipts.receipt(taught), receipts.receipt(child)
@@ -261,7 +263,7 @@ def test_what_was_made_under_the_first_form_keeps_it_and_its_children_name_it(ta
     # the recipe is {"lr": 0.001, "w_rl": 1.0}, as Python writes it
     assert old["digests"]["recipe"] == hashlib.sha256(b'{"lr":0.001,"w_rl":1.0}').hexdigest()
     signed = {part: old["digests"][part] for part in receipts.MADE}
-    assert new["parts"]["parent"]["receipt"] == receipts.digest(signed)
+    assert new["parts"]["parent"]["receipt"] == canonical_json.digest(signed)
     (tmp_path / "one.json").write_bytes(receipts.written(old))
     held, said = verify(tmp_path / "one.json", capsys)
     assert held

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from checkpoints.models import Checkpoint, Notice, Taint
+from checkpoints.models import Checkpoint, Taint
+from checkpoints.notice_rows import Notice
 from tests.rows import made_by
 from training import batches
 from training.config import Recipe

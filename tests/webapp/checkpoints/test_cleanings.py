@@ -6,7 +6,8 @@ import pytest
 from django.utils import timezone
 
 from chat.rendering.renderer import Renderer
-from checkpoints.models import Cleaning, Taint
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Taint
 from evaluation import clean_lines
 from gate.models import Examination
 from tests.webapp.conftest import text_of

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from checkpoints.models import Checkpoint, Line, Taint
 from tests.webapp.conftest import text_of
-from training.provenance import lineage, receipts
+from training.provenance import lineage, receipt_checks, receipts
 from webapp.console.checkpoints import descent
 
 pytestmark = pytest.mark.django_db
@@ -84,7 +84,7 @@ def test_a_turn_lists_the_checkpoints_it_reached(console, grown):
 def test_the_receipt_is_a_click_away_and_holds(console, grown):
     answer = console.get(reverse("console:checkpoint_receipt", args=[2]))
     told = receipts.parsed(answer.content)
-    assert receipts.holds(receipts.check(told))
+    assert receipt_checks.holds(receipt_checks.check(told))
     assert told["parts"]["examination"]["passed"] is True
     assert "France" not in answer.content.decode()
     assert json.loads(answer.content)["written"] == "afterwards"  # these rows are older than receipts

@@ -15,7 +15,8 @@ from django.utils import timezone
 from chat.api_keys import ApiKey
 from checkpoints import checksums, promotion
 from checkpoints.checksums import WeightsChanged
-from checkpoints.models import Checkpoint, Decision, Notice
+from checkpoints.models import Checkpoint, Decision
+from checkpoints.notice_rows import Notice
 from core.errors import IllegalMove
 from training.models import Run
 from training.provenance import retention

@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone, translation
 
 from accounts.models import Deed
-from checkpoints.models import Decision, Notice
+from checkpoints.models import Decision
+from checkpoints.notice_rows import Notice
 from feedback.models import Feedback
 from judge.models import Hint, Ruling
 from tests.webapp.conftest import text_of

@@ -19,7 +19,8 @@ from chat.api_keys import ApiKey
 from chat.models import Session, Turn
 from chat.tools.servers import ToolServer
 from chat.usual_consent import Consent
-from checkpoints.models import Checkpoint, Notice, Taint
+from checkpoints.models import Checkpoint, Taint
+from checkpoints.notice_rows import Notice
 from feedback.models import Feedback
 from judge.models import Hint, Judgement, Ruling, Vote
 from judge.samples.sample_rows import Reason

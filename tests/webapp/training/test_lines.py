@@ -11,8 +11,8 @@ from privacy import membership
 from tests.rows import made_by
 from training import line_recipes
 from training.models import Run, Sample
-from webapp import journey
 from webapp.console import board
+from webapp.journeys.known import journeys
 from webapp.people.own_data import own_export
 
 
@@ -169,7 +169,7 @@ def test_a_place_in_the_batch_is_one_in_its_own_line(line, make_lesson):
     first, second, third = (make_lesson() for _ in range(3))
     Sample.objects.filter(pk=second.sample_id).update(line=line)
     line_recipes.set_recipe(line, {"batch_size": 4})
-    told = journey.journeys([each.turn for each in (first, second, third)])
+    told = journeys([each.turn for each in (first, second, third)])
     assert [told[each.turn_id].label for each in (second, third)] == ["lesson 1 of 4", "lesson 2 of 16"]
 
 

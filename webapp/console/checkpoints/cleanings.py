@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
-from checkpoints.models import Checkpoint, Cleaning, Taint
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint, Taint
 from training.provenance import cleaning
 from webapp.console.checkpoints.tainted import stands, tainted
 from webapp.console.doors import needs, numbered, person, said_aloud

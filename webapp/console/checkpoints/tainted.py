@@ -9,7 +9,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils.translation import gettext as _
 
-from checkpoints.models import Checkpoint, Cleaning, Taint
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.models import Checkpoint, Taint
 from gate.models import Examination
 from training.models import Run
 from training.provenance import cleaning

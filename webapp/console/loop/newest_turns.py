@@ -7,7 +7,7 @@ from django.db.models.functions import Lower
 
 from chat.models import Session, Turn
 from core.counting import count_rows
-from webapp.journey import journeys
+from webapp.journeys.known import journeys
 
 OFTEN = (Turn.Status.SERVED, Turn.Status.JUDGED, Turn.Status.CLOSED)
 """States that many turns are in."""

@@ -29,7 +29,7 @@ from training import batches, journals, runs
 from training.models import Run, Sample
 from training.monitoring import limits, notes
 from training.monitoring.limits import Passed
-from training.provenance import exports, receipts
+from training.provenance import base_model, exports, receipts, signing_keys
 from webapp.amounts import span
 from webapp.charts import overlays, run_charts, small_curves
 from webapp.charts.frame import is_number
@@ -318,7 +318,7 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
     folder = checkpoint.folder
     if folder is None or not all((folder / name).is_file() for name in ADAPTER_FILES):
         raise Http404(_("%(checkpoint)s has no adapter to download.") % {"checkpoint": checkpoint})
-    base = receipts.base_name(Path(settings.MODEL))
+    base = base_model.base_name(Path(settings.MODEL))
     told = json.loads((folder / ADAPTER_FILES[0]).read_text(encoding="utf-8")) | {"base_model_name_or_path": base}
     texts = {
         ADAPTER_FILES[0]: (json.dumps(told, indent=2) + "\n").encode(),
@@ -327,7 +327,7 @@ def adapter(request: HttpRequest, number: int) -> HttpResponse:
     files = {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
     files[ADAPTER_FILES[1]] = checksums.digest(folder / ADAPTER_FILES[1])
     texts[receipts.RECEIPT] = receipts.written(receipts.receipt(checkpoint, files))
-    texts[receipts.PUBLIC] = receipts.pem(receipts.private_key().public_key())
+    texts[receipts.PUBLIC] = signing_keys.pem(signing_keys.private_key().public_key())
     written = tempfile.TemporaryFile()  # noqa: SIM115 -- on disk, and gone when the answer was sent
     with zipfile.ZipFile(written, "w") as archive:  # stored as it is: weights do not grow smaller
         for name, text in texts.items():

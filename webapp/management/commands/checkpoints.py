@@ -16,7 +16,7 @@ from checkpoints import approvals, promotion
 from checkpoints.models import SHARED, Checkpoint
 from core.errors import TalkbackError
 from training.models import Run
-from training.provenance import discards, exports, imports, receipts, taints
+from training.provenance import discards, exports, imports, signing_keys, taints
 from webapp.amounts import span
 from webapp.management.terminal import TerminalCommand
 
@@ -139,7 +139,7 @@ class Command(TerminalCommand):
         self.stdout.write(f"{said} It is in {folder}.")
 
     def take(self, source: Path, line: str, key: Path | None, **options: Any) -> None:
-        signer = receipts.public_key(key) if key is not None else None
+        signer = signing_keys.public_key(key) if key is not None else None
         made = imports.take(source, line=line, key=signer)
         self.stdout.write(f"{made} is a candidate: the gate examines it, and a person decides.")
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
-from training.provenance import receipts
+from training.provenance import receipt_checks, receipts, signing_keys
 from webapp.management.commands.checkpoints import find
 from webapp.management.terminal import TerminalCommand
 
@@ -38,17 +38,17 @@ class Command(TerminalCommand):
         self.stdout.write(receipts.written(receipts.receipt(find(number))).decode(), ending="")
 
     def key(self, **options: Any) -> None:
-        key = receipts.private_key().public_key()
-        self.stdout.write(receipts.pem(key).decode() + f"Fingerprint: {receipts.fingerprint(key)}")
+        key = signing_keys.private_key().public_key()
+        self.stdout.write(signing_keys.pem(key).decode() + f"Fingerprint: {signing_keys.fingerprint(key)}")
 
     def verify(self, path: Path, key: Path | None, **options: Any) -> None:
         told = receipts.read(path)
-        wanted = receipts.public_key(key) if key is not None else None
-        findings = receipts.check(told, folder=path if path.is_dir() else None, key=wanted)
-        if receipts.holds(findings):
-            findings += receipts.check_here(told)
+        wanted = signing_keys.public_key(key) if key is not None else None
+        findings = receipt_checks.check(told, folder=path if path.is_dir() else None, key=wanted)
+        if receipt_checks.holds(findings):
+            findings += receipt_checks.check_here(told)
         for finding in findings:
             self.stdout.write(f"{SIGNS[finding.holds]:<14} {finding.sentence}")
-        if not receipts.holds(findings):
+        if not receipt_checks.holds(findings):
             raise CommandError(f"The receipt of {told['parts']['checkpoint'].get('name')} does not hold.")
         self.stdout.write(f"The receipt of {told['parts']['checkpoint'].get('name')} holds.")

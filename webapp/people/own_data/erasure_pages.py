@@ -20,7 +20,8 @@ from django.views.decorators.http import require_GET, require_POST
 from accounts.roles import may
 from chat.models import Turn
 from checkpoints import notices
-from checkpoints.models import Checkpoint, Notice
+from checkpoints.models import Checkpoint
+from checkpoints.notice_rows import Notice
 from privacy import erasures
 from privacy.models import Erasure
 from training.provenance import taints
