@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from django.utils.translation import gettext_noop
+from core.marked import gettext_noop
 
 UNKNOWN = gettext_noop("an unknown address")
 

@@ -17,8 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.utils.translation import gettext_noop
-
+from core.marked import gettext_noop
 from core.stops import Stopped
 from gpu_workers.errors import NothingLearned
 from gpu_workers.types import Example

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.utils.translation import gettext_noop
-
+from core.marked import gettext_noop
 from gpu_workers.errors import NothingLearned
 
 if TYPE_CHECKING:

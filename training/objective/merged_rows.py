@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from django.utils.translation import gettext_noop as _
-
+from core.marked import gettext_noop as _
 from gpu_workers.types import Example
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
-from django.utils.translation import gettext_noop as _
+from core.marked import gettext_noop as _
 
 Baseline = Literal["outcome", "index", "pooled", "episode_plus_step"]
 Ending = Literal["solved", "failed", "truncated", "gave_up", "infra_error", "cancelled"]
