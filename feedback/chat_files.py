@@ -18,6 +18,7 @@ from chat.pictures.picture import PictureRefused, in_messages
 from chat.search import keeping
 from chat.tools import calls
 from chat.tools.calls import ToolCall
+from core.visible import visible
 from feedback.models import Feedback
 
 THUMBS = {1: "👍", -1: "👎"}
@@ -97,7 +98,7 @@ def as_markdown(session: Session) -> str:
 
 def lines_of(call: ToolCall) -> str:
     """A tool call and its result, as a quotation."""
-    said = f"Tool {call.name}({call.arguments}): {call.answer}"
+    said = f"Tool {call.name}({visible(call.arguments)}): {call.answer}"
     return "\n".join(f"> {line}".rstrip() for line in said.splitlines())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chat.tools.servers import ToolServer
+from core.visible import visible
 
 START_S, CALL_S = 20.0, 60.0
 """How long a server may take to shake hands, and a tool to answer."""
@@ -21,6 +22,8 @@ BROKEN_OFF = (
     "Error: Talkback was stopped while this tool was at work. Whether the call had an effect is not known, and it is "
     "not made again by itself."
 )
+NO_ANSWERS = tuple(f"Error: {who}" for who in ("The server ", "The tool ", "the tool", "TOOLS_FILE ", "Talkback "))
+"""How results begin that say what became of the tool or its server."""
 
 
 class ToolCall(models.Model):
@@ -78,11 +81,19 @@ class ToolCall(models.Model):
 
     @property
     def shown_arguments(self) -> str:
-        """For a page: JSON with an argument a line where it is JSON."""
+        """For a page: JSON with an argument a line where it is JSON. Who says yes to a call sees all of it, so nothing
+        hides in it, nor turns it around."""
         try:
-            return json.dumps(json.loads(self.arguments), ensure_ascii=False, indent=1)
+            return visible(json.dumps(json.loads(self.arguments), ensure_ascii=False, indent=1))
         except (ValueError, RecursionError):
-            return self.arguments
+            return visible(self.arguments)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether what the model reads says something of the call: its tool, its person, or what was wrong with it."""
+        if self.status == self.Status.FAILED:
+            return not self.result.startswith(NO_ANSWERS)
+        return self.status in (self.Status.DONE, self.Status.REFUSED)
 
     @property
     def answer(self) -> str:
@@ -145,3 +156,12 @@ def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[
         {"role": "tool", "tool_call_id": call.get("id", ""), "content": known[n].answer if n in known else NOT_ASKED}
         for n, call in enumerate(made)
     ]
+
+
+def answered_in(turn: Any, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What came back after a reply, without what Talkback says in the place of a tool's answer: that a server failed,
+    or that a call was stopped or broken off, is no fault of the reply's."""
+    if all(message.get("role") != "tool" for message in messages):
+        return list(messages)
+    silent = {call.call_id for call in ToolCall.objects.filter(turn=turn.pk) if not call.is_answered}
+    return [one for one in messages if one.get("role") != "tool" or one.get("tool_call_id", "") not in silent]

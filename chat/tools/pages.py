@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from chat.models import Turn
+from chat.models import Session, Turn
 from chat.replying import live_replies
 from chat.tools import rounds
 from chat.tools.calls import ToolCall
@@ -28,7 +28,10 @@ async def decide(request: HttpRequest, pk: int) -> HttpResponse:
     word = request.POST.get("word", "")
     if word not in WORDS:
         return HttpResponseBadRequest("A call is allowed once, always, or refused.")
-    lease = await sync_to_async(rounds.decide)(call, word)
+    try:
+        lease = await sync_to_async(rounds.decide)(call, word)
+    except Session.DoesNotExist:
+        raise Http404 from None
     await live_replies.publish_calls(call.turn)
     if lease is not None:
         rounds.start(rounds.go_on_from(call.turn, lease, engines.policy()))

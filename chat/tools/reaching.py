@@ -20,6 +20,9 @@ from core.mcp import MISSING, is_installed
 from core.mcp.results import Answered, shown
 from core.visible import visible
 
+LOOK_S = 3 * START_S
+"""How long all of a look at a server may take: what it is asked has its own time, but it may keep a connection open."""
+
 
 class ServerFailed(TalkbackError):
     """A server did not do what was asked; the sentence says what happened, and what an operator can do."""
@@ -36,11 +39,17 @@ async def look(server: ToolServer) -> str:
     """Read the server's list, and write it down, or why it could not be read. Returns what is different from before.
     Raises ServerFailed."""
     try:
-        async with reached(server) as link:
-            listed = await link.tools()
-    except ServerFailed as failure:
-        await sync_to_async(server.keep_fault)(str(failure))
-        raise
+        with anyio.fail_after(LOOK_S):
+            async with reached(server) as link:
+                listed = await link.tools()
+    except (ServerFailed, TimeoutError) as failure:
+        said = (
+            failure
+            if isinstance(failure, ServerFailed)
+            else ServerFailed(f"The server {server} failed: it kept its connection open.")
+        )
+        await sync_to_async(server.keep_fault)(str(said))
+        raise said from failure
     return await sync_to_async(server.keep_list)(listed)
 
 

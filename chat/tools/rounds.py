@@ -32,6 +32,7 @@ from chat.tools.servers import Tool, ToolServer
 from chat.turns import ContextTooLong, TurnUnfinished
 from core.errors import TalkbackError
 from core.mcp.results import MOST_SHOWN, cut_again
+from core.visible import visible
 from gpu_workers.engine.interface import Engine
 
 log = logging.getLogger(__name__)
@@ -150,12 +151,15 @@ def described(turn: Turn, place: int, made: dict[str, Any], known: dict[str, Too
     """One call as a row: allowed, to be asked about, or failed before it began."""
     function = made.get("function") or {}
     name, arguments = str(function.get("name", ""))[:128], str(function.get("arguments") or "")
-    row = ToolCall(turn=turn, place=place, call_id=str(made.get("id", ""))[:100], name=name, arguments=arguments)
+    row = ToolCall(turn=turn, place=place, call_id=str(made.get("id", ""))[:100], arguments=arguments)
+    row.name = visible(name, one_line=True)[:128]
     tool, fault = known.get(name), ""
     if place >= MOST_CALLS:
         fault = f"at most {MOST_CALLS} calls of one reply are run."
     elif tool is None:
         fault = f"there is no tool {reaching.name_of(name)!r} in this chat."
+    elif offering.definitions({name: tool})[0] not in turn.tools:  # its chat, or its server, changed meanwhile
+        fault = f"the tool {name} is another than before: ask for it once more."
     elif reaching.read_arguments(arguments) is None:
         fault = f"{name} takes its arguments as a JSON object."
     if tool is not None:

@@ -22,6 +22,8 @@ MOST_MESSAGE = 16 * 2**20
 MOST_WORDS = 1000
 """Bytes kept of what a program printed last on its standard error."""
 CONNECT_S = 10.0
+LAST_S = 2.0
+"""How long a server may take to hear that its session ends."""
 CHANGED = "notifications/tools/list_changed"
 
 Streams = tuple[Any, Any]
@@ -147,6 +149,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         request.headers["Accept-Encoding"] = "identity"
+        if request.method == "DELETE":  # the end of a session: what was answered before is not lost by waiting for it
+            request.extensions["timeout"] = {**request.extensions.get("timeout", {}), "read": LAST_S}
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()

@@ -13,6 +13,7 @@ from typing import Any
 
 from chat import clients
 from chat.models import Turn
+from chat.tools import calls
 from feedback import spans
 from feedback.models import Feedback
 from feedback.spans import Span
@@ -235,7 +236,7 @@ def of(turn: Turn, standing: Sequence[Feedback] | None = None) -> Evidence:
     tests = [f for f in standing if f.kind == Feedback.Kind.VERDICT]
     disliked = [f for f in standing if f.kind == Feedback.Kind.THUMB and f.value < 0]
     before = clients.strip_messages(turn.messages, turn.client)
-    after = clients.strip_messages(turn.next_state, turn.client)
+    after = clients.strip_messages(calls.answered_in(turn, turn.next_state), turn.client)
     return Evidence(
         request=tuple(asked(before)),
         reply=text_of({"content": turn.text, "tool_calls": turn.message.get("tool_calls")}),

@@ -141,6 +141,7 @@ def test_there_is_no_act_at_which_a_killed_process_loses_an_answer_or_calls_twic
     assert set(seen) == {"closed", "done done", "broken done", "done broken"}
 
 
+@pytest.mark.processes  # for its time
 @pytest.mark.parametrize("left", ["a call at work", "results without an answer", "half an answer"])
 def test_there_is_no_act_at_which_the_one_that_takes_over_does_harm(buyer, engine, till, left):
     at, died = 0, True

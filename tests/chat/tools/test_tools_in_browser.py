@@ -7,7 +7,9 @@ from asgiref.sync import sync_to_async
 
 from accounts.models import Role
 from accounts.roles import give
-from chat.tools.calls import ToolCall
+from chat.replying import live_replies
+from chat.tools import leases, takeovers
+from chat.tools.calls import ToolCall, ToolLease
 
 pytest.importorskip("mcp")
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
@@ -86,6 +88,32 @@ async def test_escape_stops_a_tool_and_refuse_is_by_keyboard(open_tab, engine, s
     await tab.locator("h1").first.click()
     await tab.keyboard.press("Escape")
     await expect(tab.locator(".call .chip")).to_have_text("stopped")
+
+
+async def test_an_open_page_shows_what_another_process_makes_of_a_killed_ones_tools(
+    open_tab, engine, session, shop, other, settings, data_dir
+):
+    settings.DATA_DIR = data_dir
+    await let_use(session, shop, "sleep")
+    tab = await open_tab(f"/chats/{session.pk}/")
+    engine.says(calling(("sleep", {})))
+    await say(tab, "Sleep")
+    await expect(tab.get_by_role("button", name="Allow once")).to_be_visible()
+    call = await ToolCall.objects.select_related("turn").aget()
+    await ToolCall.objects.aupdate(status="running")  # as the other process has it in hand
+    await ToolLease.objects.acreate(turn=call.turn, holder=other.name)
+    await live_replies.publish_calls(call.turn)
+    await expect(tab.locator(".call .chip")).to_have_text("at work")
+    assert await sync_to_async(leases.lost)() == []
+
+    other.dies()
+    engine.says("I did not sleep.", to="Talkback was stopped while this tool was at work")
+    (lost,) = await sync_to_async(leases.lost)()
+    assert await takeovers.take_up(lost, engine)
+
+    await expect(tab.locator(".call .chip")).to_have_text("broken off")
+    await expect(tab.locator(".turn .prose").last).to_have_text("I did not sleep.")
+    await expect(tab.get_by_role("button", name="Send")).to_be_visible()
 
 
 @SIZES
