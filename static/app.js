@@ -347,6 +347,7 @@ async function openFor(panel, prepare = () => {}) {
   await bring(panel);
   panel = document.getElementById(id);
   if (!panel || panel.hidden) return;
+  if (find("[data-from]", panel)) return setOpen(panel, false); // nothing came, and that was said
   prepare(panel);
   const area = [...panel.querySelectorAll("textarea")].find((one) => one.offsetParent);
   area?.focus({ preventScroll: true });
@@ -485,8 +486,21 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   } else if (xhr.status === 403) {
     event.detail.shouldSwap = false;
     complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : gettext("This page is out of date: copy your message, reload the page, and send it again."));
+  } else if (event.detail.isError && event.detail.target !== document.body) {
+    const failure = find("[data-failure]", new DOMParser().parseFromString(event.detail.serverResponse, "text/html"));
+    if (!failure) return;
+    event.detail.shouldSwap = false; // a page about a failure is no part of this page
+    complain(failure.textContent.trim());
   }
 });
+
+// What a person did and Talkback never heard is said. What asks by itself asks again.
+for (const failure of ["htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(failure, ({ target, detail }) => {
+    if (target === composer() || !detail.requestConfig.triggeringEvent) return;
+    complain(gettext("Talkback cannot be reached just now. Try again in a moment."));
+  });
+}
 
 const SIGNED_OUT = gettext("You are signed out. Your words are still here: copy them, sign in, reload this page, and send them again.");
 const isLogin = (xhr) => Boolean(xhr?.responseURL) && new URL(xhr.responseURL).pathname.startsWith("/login");

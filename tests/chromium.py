@@ -94,5 +94,6 @@ async def open_tab(site, ana, client, chromium):
 
 
 def is_complaint(said) -> bool:
-    # A refused message is an answer with a status, which the browser notes; nothing else may be.
-    return said.type == "error" and "Failed to load resource" not in said.text and "Response Status" not in said.text
+    # A refused message is an answer with a status, which the browser notes; htmx notes one that was never sent.
+    noted = ("Failed to load resource", "Response Status", "htmx:sendError", "htmx:afterRequest")
+    return said.type == "error" and not any(words in said.text for words in noted)

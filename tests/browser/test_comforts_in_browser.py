@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import Client
+from django.utils import timezone
 
 from accounts.models import Role
 from accounts.roles import give
@@ -168,6 +169,42 @@ async def test_after_a_reply_was_stopped_enter_sends_the_next_message(open_tab, 
     await box.fill("Say it again")
     await tab.keyboard.press("Enter")
     await expect(tab.locator(".said.user")).to_have_text(["You said: Say hello", "You said: Say it again"])
+
+
+async def test_what_is_done_in_a_chat_that_was_deleted_elsewhere_says_that_it_is_gone(open_tab, session, engine):
+    engine.says("Hello.")
+    tab = await open_tab()
+    box, note = tab.get_by_label("Your message"), tab.locator("#complaint")
+    await box.fill("Say hello")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn.served")).to_have_count(1)
+    await Session.objects.filter(pk=session.pk).aupdate(deleted_at=timezone.now())
+    await box.fill("And again")
+    await tab.keyboard.press("Enter")
+    await expect(note).to_have_text("There is nothing here, or it is not yours to see.")
+    await expect(box).to_have_value("And again")
+    await note.evaluate("it => it.hidden = true")
+    thumb = tab.get_by_role("button", name="Good reply")
+    await thumb.click()
+    await expect(note).to_be_visible()
+    await expect(thumb).to_be_visible()  # no part of the page was replaced by a page about a failure
+
+
+async def test_what_never_reached_the_server_is_said_and_nothing_empty_is_left_open(open_tab, session, engine):
+    engine.says("Hello.")
+    tab = await open_tab()
+    note, teach = tab.locator("#complaint"), tab.get_by_role("button", name="Teach")
+    await tab.get_by_label("Your message").fill("Say hello")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn.served")).to_have_count(1)
+    await tab.context.set_offline(True)
+    await tab.get_by_role("button", name="Good reply").click()
+    await expect(note).to_have_text("Talkback cannot be reached just now. Try again in a moment.")
+    await teach.click()
+    await expect(tab.locator(".correction")).to_be_hidden()
+    await tab.context.set_offline(False)
+    await teach.click()
+    await expect(tab.get_by_label("What should it do next time?")).to_be_focused()
 
 
 async def test_it_can_be_installed(open_tab, session):

@@ -176,7 +176,7 @@ def test_a_file_that_went_is_said_and_one_without_a_yes_is_dropped(own):
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
-    [(b"", "Choose a file first."), (b"x", "no JSON"), (b"[]", "There is no chat"), (b'{"mapping": {}}', "no chat")],
+    [(b"", " is empty."), (b"x", "no JSON"), (b"[]", "There is no chat"), (b'{"mapping": {}}', "no chat")],
 )
 def test_a_refused_file_says_why_and_leaves_nothing(own, data, sentence, tmp_path):
     answer = upload(own, data)

@@ -2,6 +2,7 @@
 
 import logging
 from io import StringIO
+from uuid import UUID
 
 import pytest
 from django.test import Client, RequestFactory
@@ -18,6 +19,16 @@ def test_a_page_that_is_not_there(client, operator):
     answer = client.get("/nothing/here/")
     assert answer.status_code == 404
     assert "There is nothing here, or it is not yours to see." in answer.content.decode()
+
+
+def test_a_page_that_asks_for_what_is_gone_gets_no_answer_for_programs(client, operator):
+    """The address ends like one of the API's, and htmx takes any kind of answer: the header says who asks."""
+    client.force_login(operator)
+    gone = f"/turns/{UUID(int=7)}/feedback/"
+    answer = client.post(gone, {"kind": "thumb", "value": "1"}, headers={"HX-Request": "true", "Accept": "*/*"})
+    assert (answer.status_code, answer["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert "There is nothing here, or it is not yours to see." in answer.content.decode()
+    assert client.post(gone, headers={"Accept": "*/*"})["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("number", [2**63, 10**40, "٣" * 20])

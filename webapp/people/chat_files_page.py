@@ -61,8 +61,10 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def take(request: HttpRequest, file: UploadedFile | None) -> Import:
     """Keep an uploaded file, and look into it. Raises ImportRefused."""
-    if file is None or not file.size:
+    if file is None:
         raise ImportRefused(_("Choose a file first."))
+    if not file.size:
+        raise ImportRefused(_("%(name)s is empty.") % {"name": file.name})
     if file.size > files.LARGEST:
         raise ImportRefused(files.TOO_LARGE)
     stores.check_room()

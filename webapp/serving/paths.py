@@ -58,6 +58,8 @@ def is_programs(request: HttpRequest) -> bool:
     for and not as a browser does."""
     if is_under(request.path) or "Authorization" in request.headers or "x-api-key" in request.headers:
         return True
+    if "HX-Request" in request.headers:  # of a page of ours, some of whose addresses end like the API's
+        return False
     accepts = request.headers.get("Accept", "")
     if request.content_type == "application/json" or ("json" in accepts and "html" not in accepts):
         return True
