@@ -52,7 +52,7 @@ def _has_understanding(url: str, api_key: str) -> bool:
 def _modalities(said: Any, model: str) -> list[Any] | None:
     """What the model of this name takes; None where the list does not say."""
     entries = said.get("data") if said is not None else None
-    entry = next((one for one in entries or () if one.get("id") == model), {})
+    entry: Any = next((one for one in entries or () if one.get("id") == model), {})
     found = entry.get("input_modalities") or (entry.get("architecture") or {}).get("input_modalities")
     return found if isinstance(found, list) else None
 

@@ -12,7 +12,8 @@ from core.errors import TalkbackError
 from judge.calibration import gold, gold_reports, measuring, scales, swaying, vote_floor
 from judge.calibration.gold import Item
 from judge.votes import fitting, judges, shipped
-from judge.votes.judges import EngineJudge, Judge
+from judge.votes.engine_judge import EngineJudge
+from judge.votes.judge import Judge
 from judge.votes.shipped import Shipped
 from webapp.management.terminal import TerminalCommand
 
