@@ -32,7 +32,7 @@ from judge.samples.teacher import Unreadable
 from judge.sittings import Seat, sitting
 from judge.step_verdicts import Step, StepVerdict
 from judge.votes import casting, deciding, evidence, polling, step_scores
-from judge.votes.judges import Panel
+from judge.votes.judge import Panel
 from judge.votes.opinions import Silence
 from judge.votes.step_scores import StepScore
 from training.config import Recipe

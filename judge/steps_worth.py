@@ -24,7 +24,7 @@ from core.statistics import wilson
 from judge.calibration import scales, vote_floor
 from judge.models import Vote
 from judge.votes import casting, judges, polling
-from judge.votes.judges import Panel
+from judge.votes.judge import Panel
 from judge.votes.step_scores import WORLD
 from judge.votes.voting import Outcome
 

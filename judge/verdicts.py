@@ -25,7 +25,7 @@ from judge.samples.teaching import Lesson
 from judge.sittings import sitting
 from judge.votes import deciding, evidence, judges, polling
 from judge.votes.evidence import Evidence
-from judge.votes.judges import Panel
+from judge.votes.judge import Panel
 from judge.votes.opinions import Opinion, Silence
 from training.config import Recipe
 from training.models import Sample

@@ -29,7 +29,7 @@ from judge.calibration.gold import Item
 from judge.models import GoldReading, Measuring, Vote
 from judge.sittings import sitting
 from judge.votes import casting, evidence, judges, polling
-from judge.votes.judges import Judge, Panel
+from judge.votes.judge import Judge, Panel
 from judge.votes.naming import JudgesInvalid
 from judge.votes.polling import Ballot
 from training import hours

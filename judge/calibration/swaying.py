@@ -14,7 +14,7 @@ from gpu_workers.errors import EngineUnavailable
 from judge.calibration import vote_floor
 from judge.calibration.gold import Item
 from judge.votes import judges, polling
-from judge.votes.judges import Judge
+from judge.votes.judge import Judge
 from judge.votes.polling import Ballot, Bench
 from judge.votes.voting import Outcome
 

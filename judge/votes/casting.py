@@ -9,7 +9,7 @@ from judge.calibration import vote_floor
 from judge.models import Vote
 from judge.votes import judges, polling, prompts
 from judge.votes.evidence import Evidence
-from judge.votes.judges import Panel
+from judge.votes.judge import Panel
 from judge.votes.polling import Ballot, Bench
 
 

@@ -17,7 +17,7 @@ from judge.samples import marking, redaction
 from judge.samples.sample_rows import Reason
 from judge.votes import casting, judges, own_words, polling
 from judge.votes.evidence import Evidence
-from judge.votes.judges import Panel
+from judge.votes.judge import Panel
 from judge.votes.opinions import Opinion
 from judge.votes.polling import Finding
 from judge.votes.voting import NEW, Outcome

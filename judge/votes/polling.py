@@ -18,7 +18,8 @@ from judge.hints import hint_words
 from judge.samples import redaction
 from judge.votes import judges, prompts, voting
 from judge.votes.evidence import Evidence
-from judge.votes.judges import Ask, Judge, Panel
+from judge.votes.judge import Judge, Panel
+from judge.votes.judges import Ask
 from judge.votes.judges import Said as Answer
 from judge.votes.prompts import Asked
 from judge.votes.voting import NEW, Outcome

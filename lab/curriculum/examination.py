@@ -22,7 +22,7 @@ from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_co
 from gpu_workers.types import Sampling
 from judge.hints import hint_words
 from judge.votes import prompts, voting
-from judge.votes.judges import TEMPERATURE
+from judge.votes.judge import TEMPERATURE
 from lab.curriculum import lessons
 from lab.curriculum.coverage import kind_of
 from lab.curriculum.lessons import FAMILY, Lesson

@@ -17,6 +17,7 @@ from gpu_workers.types import Sampling
 from judge import verdicts
 from judge.models import Judgement, Vote
 from judge.votes import fitting, judges, polling, prompts, voting
+from judge.votes.engine_judge import EngineJudge
 from judge.votes.evidence import Evidence
 from training.config import Gate, Recipe
 
@@ -51,7 +52,7 @@ def test_old_and_hinted_log_probs_are_the_learners_to_a_thousandth(said, say, po
     say(turn, Feedback.Kind.GUIDANCE, "Use fewer words.")
 
     assert verdicts.judge(
-        str(turn.pk), who=judges.EngineJudge(policy, renderer), engine=policy, renderer=renderer, recipe=Recipe()
+        str(turn.pk), who=EngineJudge(policy, renderer), engine=policy, renderer=renderer, recipe=Recipe()
     )
 
     judgement = Judgement.objects.get(turn=turn)
@@ -73,7 +74,7 @@ def test_votes_are_really_sampled_and_babble_is_kept_as_failed(said, policy, ren
     turn = said(next_state="Thanks!")
     verdicts.judge(
         str(turn.pk),
-        who=judges.EngineJudge(policy, renderer),
+        who=EngineJudge(policy, renderer),
         engine=policy,
         renderer=renderer,
         recipe=Recipe(w_opd=0),
@@ -135,7 +136,7 @@ FOLLOW_UP = Evidence(
 def test_the_votes_read_one_prompt_once_and_both_questions_share_the_evidence(m, policy, renderer, settings):
     settings.JUDGE_MAX_NEW_TOKENS = 4
     async_to_sync(policy.flush)()
-    who = judges.EngineJudge(policy, renderer, family="trained", constrain=False)
+    who = EngineJudge(policy, renderer, family="trained", constrain=False)
     ballots = polling.poll(who, FOLLOW_UP, votes=m)[: 2 * m]  # what could not be read is asked for again: left out
     lengths = {ballot.question: ballot.prompt_tokens for ballot in ballots}
     computed = sum(ballot.prompt_tokens - ballot.cached_tokens for ballot in ballots)

@@ -16,8 +16,9 @@ from judge.hints import acceptance
 from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
 from judge.votes import fitting, own_words, polling, prompts, shipped
+from judge.votes.engine_judge import EngineJudge
 from judge.votes.evidence import Evidence
-from judge.votes.judges import EngineJudge, Reply
+from judge.votes.judge import Reply
 from judge.votes.shipped import Shipped
 from training.config import Recipe
 

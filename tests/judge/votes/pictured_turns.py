@@ -12,7 +12,7 @@ from chat.pictures import keeping
 from chat.pictures.picture import read_picture
 from gpu_workers.engine import sight
 from judge.votes import naming
-from judge.votes.judges import ChatJudge
+from judge.votes.chat_judge import ChatJudge
 from tests.chat.pictures.samples import png
 from tests.doubles.chat_server import ChatServer
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from judge.models import Hint
 from judge.votes import evidence, prompts, quoting, voting
+from judge.votes.engine_judge import EngineJudge
 from judge.votes.evidence import Evidence
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
@@ -146,9 +147,9 @@ def test_a_whole_poll_of_parrots_comes_to_nothing(role, engine, tiny_model, monk
     """A judge that answers with the evidence itself, for each injection: no vote can be read."""
     from chat.rendering.renderer import Renderer
     from gpu_workers.types import Completion
-    from judge.votes import judges, polling
+    from judge.votes import polling
 
-    who = judges.EngineJudge(engine, Renderer.for_model(tiny_model), family="cases")
+    who = EngineJudge(engine, Renderer.for_model(tiny_model), family="cases")
     shown = {}
 
     async def parrot(prompt_ids, sampling, **kwargs):

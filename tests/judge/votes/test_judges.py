@@ -17,8 +17,11 @@ from gpu_workers.engine.openai_chat import OpenAIChat
 from gpu_workers.errors import EngineRefused
 from judge.calibration import vote_floor
 from judge.votes import fitting, judges, naming, polling, prompts
+from judge.votes.chat_judge import ChatJudge
+from judge.votes.engine_judge import EngineJudge
 from judge.votes.evidence import Evidence
-from judge.votes.judges import Ask, ChatJudge, EngineJudge
+from judge.votes.judge import shares
+from judge.votes.judges import Ask
 from judge.votes.naming import JudgesInvalid
 from tests.doubles.chat_server import server
 
@@ -327,7 +330,7 @@ def test_a_larger_window_is_shown_more(engine, renderer, monkeypatch):
     assert "characters left out" in seen.text
     # 4 times 1200 characters of the request; 3200 of 8000 stay away
     assert "3200 characters left out" in prompts.messages("score", seen, share=4.0)[-1]["content"]
-    assert next(judges.shares(32768, "cases")) == 4.0
+    assert next(shares(32768, "cases")) == 4.0
 
 
 # Servers outside

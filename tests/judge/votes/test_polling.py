@@ -13,8 +13,8 @@ from judge.calibration import vote_floor
 from judge.hints import undecided
 from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
-from judge.votes import judges
-from judge.votes.judges import EngineJudge
+from judge.votes.engine_judge import EngineJudge
+from judge.votes.judge import Reply
 from training.config import Recipe
 
 BINARY, OPD = Recipe(w_opd=0), Recipe(w_rl=0)
@@ -47,7 +47,7 @@ class Scripted:
         said = self.sayings.pop(0) if len(self.sayings) > 1 else self.sayings[0]
         if isinstance(said, Exception):
             raise said
-        return judges.Reply(said, tokens=7, prompt_tokens=100, cached_tokens=90)
+        return Reply(said, tokens=7, prompt_tokens=100, cached_tokens=90)
 
     async def aclose(self):
         pass

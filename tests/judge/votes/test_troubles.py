@@ -18,6 +18,8 @@ from judge.calibration import vote_floor
 from judge.models import Judgement, Sitting, Vote
 from judge.tasks import judge_turn
 from judge.votes import deciding, judges
+from judge.votes.engine_judge import EngineJudge
+from judge.votes.judge import Reply
 from training.config import Recipe
 from training.models import Sample
 from webapp import pipeline
@@ -221,14 +223,14 @@ def test_where_every_judge_has_stopped_votes_teach_nothing_and_no_judge_is_asked
 
 
 def test_a_judge_that_counts_less_is_outvoted_by_one_that_counts_in_full(serve, engine, renderer, person, monkeypatch):
-    poor, good = (judges.EngineJudge(engine, renderer, name=name) for name in ("poor", "good"))
+    poor, good = (EngineJudge(engine, renderer, name=name) for name in ("poor", "good"))
     vote_floor.overrule("poor", poor.version, 0.25, by=person, reason="A trial.")
     score = {"poor": r"\boxed{1}", "good": r"\boxed{-1}"}
 
     async def answer(self, asked, seen, priority):
-        return judges.Reply(score[self.name] if asked == "score" else r"\boxed{-1}", version=self.version)
+        return Reply(score[self.name] if asked == "score" else r"\boxed{-1}", version=self.version)
 
-    monkeypatch.setattr(judges.EngineJudge, "answer", answer)
+    monkeypatch.setattr(EngineJudge, "answer", answer)
     turn = serve(next_state="Well.")
     verdicts.judge(str(turn.pk), who=(poor, good), engine=engine, renderer=renderer, recipe=Recipe())
     votes = Vote.objects.filter(question="score")

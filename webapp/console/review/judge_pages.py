@@ -34,7 +34,7 @@ from judge.calibration.scales import Measure
 from judge.calibration.vote_floor import OverrulingRefused, Standing
 from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.votes import judges, precedence, prompts, visible_rules
-from judge.votes.judges import Judge
+from judge.votes.judge import Judge
 from judge.votes.naming import JudgesInvalid
 from webapp.charts import accuracy
 from webapp.console.doors import needs, person, said_aloud

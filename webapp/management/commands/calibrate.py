@@ -13,7 +13,8 @@ from judge.calibration import gold, gold_reports, measuring, scales, swaying, vo
 from judge.calibration.gold import Item
 from judge.calibration.records import Record
 from judge.votes import fitting, judges, shipped
-from judge.votes.judges import EngineJudge, Judge
+from judge.votes.engine_judge import EngineJudge
+from judge.votes.judge import Judge
 from judge.votes.shipped import Shipped
 from webapp.management.terminal import TerminalCommand
 

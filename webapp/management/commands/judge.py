@@ -20,7 +20,7 @@ from judge.calibration import items, scales
 from judge.calibration.items import Bad, Item, LineInvalid
 from judge.calibration.scales import Measure
 from judge.votes import judges, polling
-from judge.votes.judges import Judge
+from judge.votes.judge import Judge
 from webapp.management.terminal import TerminalCommand
 
 TOLD_S = 5.0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from benchmarks.scripted.script import Line
 from benchmarks.worlds.ways import called
+from chat.models import Turn
 from environments.worlds.browser.world import Browser
 from environments.worlds.harness import Sampling
 from environments.worlds.player import Way, play
+from judge.votes import evidence, shown_pictures
 from tests.chat.pictures.conftest import SEEN, answers, seeing_model, sglang
 
 __all__ = ["answers", "seeing_model", "sglang"]
@@ -46,6 +49,10 @@ async def test_a_model_that_sees_is_shown_each_steps_screenshot_beside_the_tree(
     prompt = answers.decoded(second["ids"])
     assert prompt.count(SEEN) == 2
     assert "[1] checkbox" in prompt.rpartition(SEEN)[0].rpartition("The page:")[2]
+    # A judge of the click is shown the screen before it and the one after it, as the model was.
+    click = await Turn.objects.aget(position=0, session__episode__pk=one.episode)
+    shown = await sync_to_async(shown_pictures.load)((await sync_to_async(evidence.of)(click)).pictures)
+    assert list(shown.values()) == second["image_data"]
 
 
 async def test_a_model_that_reads_text_only_is_shown_the_tree_alone(client, world, answers, settings, wide_model):
