@@ -35,6 +35,9 @@ from lab.worlds.rows import ROWS
 SIZES = ("updates", "tasks", "attempts", "heldout", "every")
 TINY: Mapping[str, Any] = {"lr": 2e-3, "beta": 0, "micro_batch": 32}
 """How the tiny model learns on a line, by an adapter: weights of lines answer beside one another."""
+TINY_SIZES: Mapping[str, int] = {"updates": 6, "every": 6}
+"""How much it plays where nothing is said: enough to tell what it learned from chance, in less than twenty minutes of
+two cores that are busy besides."""
 say = partial(print, flush=True)
 
 
@@ -50,7 +53,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--warm", type=Path, help="the folder of a model that has had its warm start")
     parser.add_argument("--cache", type=Path, default=Path("var/models"), help="of warm models (%(default)s)")
     for size in SIZES:
-        parser.add_argument(f"--{size}", type=int, metavar="N", help=f"({getattr(Plan, size)})")
+        tiny = f"; tiny: {TINY_SIZES[size]}" if size in TINY_SIZES else ""
+        parser.add_argument(f"--{size}", type=int, metavar="N", help=f"({getattr(Plan, size)}{tiny})")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="of all arms' recipe")
     return parser.parse_args(arguments)
 
@@ -61,7 +65,8 @@ def planned(options: argparse.Namespace) -> Plan:
         seeds = tuple(int(seed) for seed in options.seeds.split(",") if seed.strip())
     except ValueError as error:
         raise Unplayable(f"Seeds are whole numbers with commas between, as in 1,2,3: {options.seeds!r}.") from error
-    sizes = {size: value for size in SIZES if (value := getattr(options, size)) is not None}
+    said = {size: value for size in SIZES if (value := getattr(options, size)) is not None}
+    sizes = {**(TINY_SIZES if options.tiny else {}), **said}
     if not seeds or any(value < 1 for value in sizes.values()):
         raise Unplayable("There is at least one seed, and every size is at least 1.")
     arms = options.arms.split(",") if options.arms else ROWS[options.world].arms

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from environments.sandboxes.shell import shown
 from environments.worlds.base import Message, Split
 from environments.worlds.repo.world import MOST_SHOWN, SYSTEM, TOOLS, Repo
 from lab.worlds.shell_tasks import OF_SPLIT
+from lab.worlds.task_folders import write_splits
 from lab.worlds.traces import Trace
 
 COMES_TO: Mapping[str, int] = {"+": 13, "-": 5, "*": 36, "%": 1}
@@ -79,35 +79,26 @@ def draw(names: Sequence[str], chance: random.Random) -> BugTask:
     return BugTask(bugs, (named[2], chance.choice(list(COMES_TO))))
 
 
-def write(folder: Path) -> Path:
-    """Write all tasks of both splits, each once; an older folder is replaced."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for split, names in OF_SPLIT.items():
-        tasks: dict[str, BugTask] = {}
-        chance = random.Random(f"bugs {split}")
-        while len(tasks) < MANY[split]:
-            task = draw(names, chance)
-            tasks.setdefault(task.statement, task)
-        for number, task in enumerate(tasks.values()):
-            write_task(folder / split / f"{split}-{number}", task)
-    return folder
-
-
-def write_task(place: Path, task: BugTask) -> None:
+def files_of(id: str, task: BugTask) -> dict[str, str]:
+    """A task's folder, in the form of the world's own: each text by its path."""
     tests = {bug.name: f"tests/test_{bug.name}.py::test_{bug.name}" for bug in task.bugs}
     said = {
-        "instance_id": place.name,
+        "instance_id": id,
         "problem_statement": task.statement,
         "FAIL_TO_PASS": list(tests.values()),
         "PASS_TO_PASS": [f"tests/test_{task.bystander[0]}.py::test_{task.bystander[0]}"],
     }
-    files = {"task.json": json.dumps(said)}
-    files |= {f"repo/{name}": text for name, text in task.files(mended=False).items()}
-    files |= {f"gold/{name}": text for name, text in task.files(mended=True).items()}
-    files |= {f"hidden/{name}": text for name, text in task.tests().items()}
-    for name, text in files.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
+    return {
+        "task.json": json.dumps(said),
+        **{f"repo/{name}": text for name, text in task.files(mended=False).items()},
+        **{f"gold/{name}": text for name, text in task.files(mended=True).items()},
+        **{f"hidden/{name}": text for name, text in task.tests().items()},
+    }
+
+
+def write(folder: Path) -> Path:
+    """Write all tasks of both splits."""
+    return write_splits(folder, MANY, OF_SPLIT, draw, seed="bugs", said=lambda task: task.statement, files=files_of)
 
 
 def bug_world(cache: Path) -> Repo:

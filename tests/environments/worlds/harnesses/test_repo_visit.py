@@ -7,8 +7,8 @@ import pytest
 from environments.worlds.harnesses.visit import Harness
 from environments.worlds.player import Way, play
 from environments.worlds.repo.world import Repo
-from lab.worlds import bug_tasks
-from lab.worlds.bug_tasks import Bug, BugTask
+from lab.worlds.bug_tasks import Bug, BugTask, files_of
+from lab.worlds.task_folders import write_files
 from tests.environments.worlds.harnesses.conftest import LOOP, python
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
@@ -19,7 +19,8 @@ MENDS = "sed -i s/-/+/ egg.py"
 @pytest.fixture
 def repo(tmp_path) -> Repo:
     """One training task: in egg.py the - should be a +."""
-    bug_tasks.write_task(tmp_path / "bugs" / "train" / "egg", BugTask((Bug("egg", "-", "+"),), ("hat", "*")))
+    egg = BugTask((Bug("egg", "-", "+"),), ("hat", "*"))
+    write_files(tmp_path / "bugs" / "train" / "egg", files_of("egg", egg))
     return Repo(tmp_path / "bugs", kind="bubblewrap")
 
 

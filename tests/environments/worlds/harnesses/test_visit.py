@@ -127,6 +127,22 @@ async def test_a_full_window_is_no_failure_of_the_agent(plays, engine):
     assert (one.status, one.truncated_by, one.counts) == ("truncated", "context", False)
 
 
+@pytest.mark.parametrize(("goes_on", "ended"), [("", "truncated"), ("ask([user('Short.')], body=TOOLS)", "failed")])
+async def test_a_summary_of_what_was_too_long_does_not_make_it_a_failure_of_the_agent(plays, engine, goes_on, ended):
+    summarises = f"""
+TOOLS = {{"tools": [{{"type": "function", "function": {{"name": "exec", "parameters": {{"type": "object"}}}}}}]}}
+ask([user("Hi")], body=TOOLS)
+try:
+    ask([user("word " * 9000)], body=TOOLS)
+except urllib.error.HTTPError:
+    ask([user('Summarise this: "tools": [')])
+{goes_on}
+"""
+    (one,) = await plays(python(ASK + summarises))
+    # an agent that went on with the summary had room, and failed by itself
+    assert (one.status, one.truncated_by, one.counts) == (ended, "context" * (ended == "truncated"), ended == "failed")
+
+
 async def test_a_talkback_that_does_not_answer_is_no_failure_of_the_agent(plays, engine, monkeypatch):
     monkeypatch.setattr(replies, "PATIENCE_S", 0.0)
     engine.goes_down()

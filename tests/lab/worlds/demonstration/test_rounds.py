@@ -19,7 +19,7 @@ PLAN = Plan(chosen(["outcome", "index"]), updates=4, every=2, tasks=2, attempts=
 EIGHT = replace(PLAN, updates=8)
 
 
-def side(name: str, board: Board, rows: list[Any], plan: Plan = PLAN) -> Side:
+def side(name: str, board: Board, rows: list[Any], plan: Plan = PLAN, said: list[str] | None = None) -> Side:
     now = iter(range(0, 1_000_000, 10))  # each look at the clock is ten seconds later
 
     async def at_once(_: float) -> None: ...
@@ -30,7 +30,7 @@ def side(name: str, board: Board, rows: list[Any], plan: Plan = PLAN) -> Side:
         1,
         Till(),
         board,
-        tell=lambda said: None,
+        tell=(said if said is not None else []).append,
         write=rows.append,
         sleep=at_once,
         clock=lambda: float(next(now)),
@@ -51,6 +51,17 @@ async def test_an_arm_plays_its_updates_and_the_held_out_tasks_at_each_mark() ->
     assert board.asked[0] == ("index-1-exam-0", 5, 1)
     assert board.asked[1] == ("index-1-1", 2, 3)
     assert len({night for night, _, _ in board.asked}) == len(board.asked)  # a group's name is used once
+
+
+@pytest.mark.asyncio
+async def test_each_stage_is_told_with_how_sure_its_figure_is_and_what_answers_then() -> None:
+    said: list[str] = []
+    await play_sides([side("index", Board(tokens=10, score=lambda number, task: True), [], said=said)])
+    # Wilson's interval of 5 of 5 begins at 1 / (1 + 1.96² / 5) = 0.57, of 6 of 6 at 1 / (1 + 1.96² / 6) = 0.61
+    assert said[0].startswith("after update 0: 1.00 (0.57-1.00) solved of 5, ")
+    assert said[1].startswith("update 1: 1.00 (0.61-1.00) solved of 6, ")
+    assert "learned and let through in " in said[1]
+    assert said[1].endswith(": talkback@1 answers")
 
 
 @pytest.mark.asyncio
