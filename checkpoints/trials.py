@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from checkpoints import loading, promotion
-from checkpoints.models import Checkpoint, Decision, Taint, Trial
+from checkpoints.models import Checkpoint, Decision, Trial
 from checkpoints.rulings import SAYS
 from core.errors import TalkbackError
 from core.prepared import Prepared
@@ -107,7 +107,7 @@ def why_not(checkpoint: Checkpoint, share: int) -> str:
         }
     if checkpoint.let_go_at:
         return _("The weights of %(checkpoint)s are not on this disk any more.") % {"checkpoint": checkpoint}
-    if Taint.objects.filter(checkpoint=checkpoint).exists():
+    if checkpoint.taints.all():
         said = _("%(checkpoint)s learned from something that its people took back: it may not answer.")
         return said % {"checkpoint": checkpoint}
     if checkpoint.line.retired_at:

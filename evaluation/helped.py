@@ -18,7 +18,7 @@ from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from chat.models import Turn
-from checkpoints.models import SHARED, Checkpoint, Decision, Line, Member
+from checkpoints.models import LIVE, MINE, SHARED, Checkpoint, Decision, Line, Member
 from core import statistics
 from core.statistics import Arm, Interval, Reading, Tally, count_arms
 from evaluation import blind, firsts, shadows, watching
@@ -193,7 +193,7 @@ def of_person(user: User) -> Evidence:
     turns = Turn.objects.visible_to(user).filter(line=Turn.Line.MAIN)
     own = Member.objects.filter(user=user).values("line")[:1]
     line = Coalesce(Subquery(own), Value(SHARED), output_field=CharField())
-    return _evidence(_on_record(turns), line, Checkpoint.for_user(user), blind.choices_of(user))
+    return _evidence(_on_record(turns), line, MINE.build(user.pk), blind.choices_of(user))
 
 
 def of_line(line: Line) -> Evidence:
@@ -202,7 +202,7 @@ def of_line(line: Line) -> Evidence:
     choices = BlindChoice.objects.filter(
         Exists(_shadows(turns).filter(pk=OuterRef("shadow"))), by=F("shadow__turn__session__user")
     )
-    return _evidence(turns, Value(line.name), Checkpoint.live(line.name), choices)
+    return _evidence(turns, Value(line.name), LIVE.build(line.name), choices)
 
 
 def _on_record(turns: QuerySet[Turn]) -> QuerySet[Turn]:
@@ -215,7 +215,9 @@ def _shadows(turns: QuerySet[Turn]) -> QuerySet[Shadow]:
     return beside.exclude(turn__checkpoint__number=0)
 
 
-def _evidence(turns: QuerySet[Turn], of: Expression, live: Checkpoint, choices: QuerySet[BlindChoice]) -> Evidence:
+def _evidence(
+    turns: QuerySet[Turn], of: Expression, answering: QuerySet[Checkpoint], choices: QuerySet[BlindChoice]
+) -> Evidence:
     begun = firsts.firsts(turns)
     scores = firsts.arms(begun)
     thumbs, given = _thumbs(turns)
@@ -225,7 +227,7 @@ def _evidence(turns: QuerySet[Turn], of: Expression, live: Checkpoint, choices: 
     newest = beside.annotate(every=Window(Count("*"))).order_by("-turn__created_at", "-pk")
     pairs = list(newest.values_list("figures", "every")[:NEWEST])
     known = Checkpoint.objects.select_related("run", "examination__against").annotate(of=of)
-    base, *learned = known.filter(Q(pk=live.pk) | Q(number=0)).order_by("number")
+    base, *learned = known.filter(Q(pk__in=answering.values("pk")) | Q(number=0)).order_by("number")
     line, live = base.of, [base, *learned][-1]
     limits = config.gate_of(run.recipe if (run := Run.that_made(live)) else {})
     numbers = sorted({*scores, *thumbs, *regenerated, *(number for number, _ in picked)})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Count, Exists, F, Q, QuerySet, Subquery, When
@@ -61,29 +62,69 @@ def waiting(recipe: Recipe, line: str = SHARED) -> QuerySet[Sample]:
 def filling(recipe: Recipe, line: str = SHARED) -> Filling:
     """How far the next batch of this line is filled. A line waits for rewrites where one is there, or where a person
     wrote since the last run that began by itself, or for it: where no person writes it waits for nothing."""
-    waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
-    found = ready(recipe, line).aggregate(
-        every=Count("pk"),
-        ready=Count("pk", filter=waits),
-        said=Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
-        rewrites=Count("pk", filter=waits & WRITTEN & ~IMPORTED),
-        wrote=Count("pk", filter=Exists(_written_since(line))),
-        played=Count("pk", filter=Exists(groups.ready(recipe, line))),
-    )
-    has_written = found["rewrites"] or found["wrote"] or (recipe.awaited and not found["every"] and _wrote(line))
-    awaited = recipe.awaited if has_written else 0
-    is_played = found["played"] or not found["every"]
-    every = groups.waiting(groups.ready(recipe, line), line) if is_played else []
-    played = tuple(one.attempts for one in every if not one.is_tried)
-    return Filling(
-        recipe.batch_size,
-        ready=found["ready"] + sum(played),
-        said=found["said"] + sum(played),
-        rewrites=found["rewrites"],
-        awaited=awaited,
-        groups=played,
-        set_aside=found["every"] - found["ready"] + sum(one.attempts for one in every if one.is_tried),
-    )
+    return fillings({line: recipe})[line]
+
+
+def fillings(lines: Mapping[str, Recipe]) -> dict[str, Filling]:
+    """`filling` of each of these lines by its recipe. Three queries at most."""
+    return {line: filled for line, (filled, _groups) in filled_with(lines).items()}
+
+
+def filled_with(lines: Mapping[str, Recipe]) -> dict[str, tuple[Filling, list[groups.Waiting]]]:
+    """`fillings`, with all groups of attempts that "learn now" could claim. Three queries at most."""
+    counted = _counted(lines)
+    silent = [line for line, recipe in lines.items() if recipe.awaited and not counted[line]["every"]]
+    written = set(_each([_written_since(line).order_by().values_list("line") for line in silent]))
+    played_in = {line: one for line, one in lines.items() if counted[line]["played"] or not counted[line]["every"]}
+    found = groups.waiting_in(played_in)
+    told = {}
+    for line, recipe in lines.items():
+        counts, every = counted[line], found.get(line, [])
+        has_written = counts["rewrites"] or counts["wrote"] or (line,) in written
+        played = tuple(one.attempts for one in every if not one.is_tried)
+        filled = Filling(
+            recipe.batch_size,
+            ready=counts["ready"] + sum(played),
+            said=counts["said"] + sum(played),
+            rewrites=counts["rewrites"],
+            awaited=recipe.awaited if has_written else 0,
+            groups=played,
+            set_aside=counts["every"] - counts["ready"] + sum(one.attempts for one in every if one.is_tried),
+        )
+        told[line] = filled, every
+    return told
+
+
+COUNTED = ("every", "ready", "said", "rewrites", "wrote", "played")
+
+
+def _counted(lines: Mapping[str, Recipe]) -> dict[str, dict[str, int]]:
+    """Of each line how many of its `ready` samples there are, wait, are of a person's word, and are rewrites; and above
+    0 where a person `wrote` and where attempts are ready. One query."""
+    parts = []
+    for line, recipe in lines.items():
+        waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
+        counts = (
+            ready(recipe, line)
+            .order_by()
+            .values("line")
+            .annotate(
+                every=Count("pk"),
+                ready=Count("pk", filter=waits),
+                said=Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
+                rewrites=Count("pk", filter=waits & WRITTEN & ~IMPORTED),
+                wrote=Count("pk", filter=Exists(_written_since(line))),
+                played=Count("pk", filter=Exists(groups.ready(recipe, line))),
+            )
+        )
+        parts.append(counts.values_list("line", *COUNTED))
+    none = {line: dict.fromkeys(COUNTED, 0) for line in lines}
+    return none | {line: dict(zip(COUNTED, row, strict=True)) for line, *row in _each(parts)}
+
+
+def _each(parts: Sequence[QuerySet[Sample, Any]]) -> Iterable[Any]:
+    """The rows of all of these, in one query; none where there are none to ask."""
+    return parts[0].union(*parts[1:], all=True) if parts else ()
 
 
 def queue(recipe: Recipe, line: str = SHARED) -> tuple[Filling, list[int]]:
@@ -146,6 +187,21 @@ def learned(run: Run) -> QuerySet[Sample]:
     if run.again_id is not None:
         return Sample.objects.filter(pk__in=run.learned).order_by("pk")
     return run.samples.filter(status=Sample.Status.TRAINED).order_by("pk")
+
+
+def learned_by(runs: Sequence[Run]) -> dict[int, list[Sample]]:
+    """The same of each of these runs, by its number. One query."""
+    plain = [run.pk for run in runs if run.again_id is None]
+    again = {pk for run in runs if run.again_id is not None for pk in run.learned}
+    taught = Q(run__in=plain, status=Sample.Status.TRAINED) | Q(pk__in=again)
+    rows = list(Sample.objects.filter(taught).order_by("pk"))
+
+    def of(run: Run) -> list[Sample]:
+        if run.again_id is not None:
+            return [row for row in rows if row.pk in run.learned]
+        return [row for row in rows if row.run_id == run.pk and row.status == Sample.Status.TRAINED]
+
+    return {run.pk: of(run) for run in runs}
 
 
 def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
@@ -274,10 +330,6 @@ def distance(one: Checkpoint, other: Checkpoint) -> int:
         if pk in ages:
             return age + ages[pk]
     raise ValueError(f"{one} and {other} have no common ancestor")
-
-
-def _wrote(line: str) -> bool:
-    return _written_since(line).exists()
 
 
 def _written_since(line: str) -> QuerySet[Sample]:

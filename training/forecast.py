@@ -18,6 +18,7 @@ from core import stores
 from training import batches, config, demonstrations, rehearsals, replay
 from training.agents import comparison, groups
 from training.config import Recipe
+from training.filling import Filling
 from training.models import Run, Sample
 from training.objective import merged_rows, question_bank
 
@@ -108,8 +109,14 @@ class Forecast:
 
 def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
-    replies = batches.in_turn(batches.ready(recipe, line), batches.filling(recipe, line))[: recipe.batch_size]
-    waiting = lengths([*replies, *groups.claimable(recipe, line, recipe.batch_size - len(replies))])
+    return of_batch(recipe, *batches.filled_with({line: recipe})[line], line)
+
+
+def of_batch(recipe: Recipe, batch: Filling, played: Sequence[groups.Waiting], line: str = SHARED) -> Forecast:
+    """The same, where the line's next batch and its groups of attempts are known, as `batches.filled_with` has them."""
+    replies = list(batches.in_turn(batches.ready(recipe, line), batch)[: recipe.batch_size])
+    chosen = groups.first(played, recipe.batch_size - len(replies))
+    waiting = lengths([*replies, *(groups.claimable(recipe, line, chosen) if chosen else ())])
     if not waiting:
         raise batches.NothingReady(_("There is no lesson yet, so there is nothing to estimate."))
     return forecast(recipe, waiting, line)
@@ -281,19 +288,21 @@ def _finished(recipe: Recipe) -> list[_Earlier]:
     """The newest finished runs that trained the same kind of weights."""
     runs = Run.objects.filter(status=Run.Status.FINISHED, recipe__weights=recipe.weights).select_related("parent")
     found = []
-    for run in runs.order_by("-pk")[:RUNS]:
+    newest = list(runs.order_by("-pk")[:RUNS])
+    learned_by = batches.learned_by(newest)
+    for run in newest:
         seconds = (run.finished_at - run.started_at).total_seconds() if run.finished_at and run.started_at else 0.0
-        found.append(_Earlier(seconds, _read(run)))
+        found.append(_Earlier(seconds, _read(run, learned_by[run.pk])))
     return found
 
 
-def _read(run: Run) -> int:
+def _read(run: Run, learned: Sequence[Sample]) -> int:
     """Tokens that a finished run read; 0 where that cannot be told any more, since what it learned from was deleted or
     taken back: such a run says nothing of the time that work takes."""
     if run.parent is None:
         return 0
     recipe, told = config.stored(run.recipe), run.metrics[0] if run.metrics else {}
-    taught, number = lengths(batches.learned(run)), told.get("replies_replayed", 0)
+    taught, number = lengths(learned), told.get("replies_replayed", 0)
     again = lengths(replay.drawn(run.parent, recipe, run.seed)[:number]) if number else []
     if not taught or any(not one.response for one in taught) or len(again) < number:
         return 0

@@ -23,8 +23,12 @@ what they wrote long ago."""
 def earlier(start: Checkpoint) -> QuerySet[Sample]:
     """The samples with a rewrite of a person's that these weights have learned and no person has taken back since. What
     was learned and rolled back is none of them, nor what was imported."""
-    made = Checkpoint.objects.filter(pk__in=batches.ancestry(start), run__isnull=False)
-    runs = [again or run for run, again in made.values_list("run", "run__again")]
+    told = Checkpoint.objects.order_by().values_list("pk", "parent", "run", "run__again")
+    made = {pk: (parent, again or run) for pk, parent, run, again in told}
+    runs, here = [], start.pk
+    while here is not None:
+        here, run = made[here]
+        runs += [run] if run is not None else []
     rows = Sample.objects.filter(run__in=runs, status=Sample.Status.TRAINED, drop_reason="", rewrite_ids__isnull=False)
     return rows.exclude(batches.IMPORTED).exclude(response_ids=[]).order_by("pk")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime, time, timedelta
 from typing import Any, Self
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -17,6 +17,7 @@ from checkpoints.models import SHARED, Line, Member
 from core.errors import TalkbackError
 from evaluation.datasets.columns import FORMATS, KINDS, SHAPES
 from feedback.models import Feedback
+from judge.models import Judgement
 from training.models import Sample
 
 STATES = {
@@ -119,17 +120,25 @@ class Filters:
 
     def became(self) -> Q:
         """By what became of a turn: a lesson that was learned, one that waits, or whatever was said of it."""
-        of_turn = Sample.objects.filter(Q(judgement__turn=OuterRef("pk")) | Q(origin=OuterRef("pk")))
-        before = Sample.objects.filter(first_judgement__turn=OuterRef("pk"))
-        learned = Q(Exists(of_turn.filter(LEARNED))) | Q(Exists(before.filter(LEARNED)))
-        ready = Q(Exists(of_turn.filter(READY)))
-        said = Q(Exists(Feedback.objects.standing().filter(turn=OuterRef("pk"))))
+        learned = _made_into(LEARNED, by=("sample", "learned"))
+        ready = _made_into(READY, by=("sample",))
+        said = Q(pk__in=Feedback.objects.standing().order_by().values("turn"))
         return {
             "learned": learned,
             "ready": ready,
             "lessons": learned | ready,
             "any": learned | ready | said | Q(overruling__isnull=False),
         }[self.state]
+
+
+def _made_into(state: Q, by: Sequence[str]) -> Q:
+    """Turns of which there is a sample in this state: the sample names its turn, or, an old one, its verdict does by
+    these names. Each way is asked once for all turns: asked for a turn, it is looked for among all samples."""
+    samples = Sample.objects.filter(state).order_by()
+    turns, old = Q(pk__in=samples.exclude(origin=None).values("origin")), samples.filter(origin=None).values("pk")
+    for name in by:
+        turns |= Q(pk__in=Judgement.objects.filter(**{f"{name}__in": old}).order_by().values("turn"))
+    return turns
 
 
 def _day(text: str) -> datetime:

@@ -7,10 +7,10 @@ that count are left: a step that is not there any more counts as one of which no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from django.db.models import Count, Max, Q, QuerySet, Value
+from django.db.models import Count, F, Max, Q, QuerySet, Value
 from django.utils.translation import gettext_noop
 
 from core.errors import IllegalMove
@@ -72,19 +72,34 @@ def _tried(line: str) -> QuerySet[Sample, Any]:
 def waiting(steps: QuerySet[Sample], line: str | None = None) -> list[Waiting]:
     """The groups of these steps, those that were judged first in front. With the line whose all they are each knows
     whether it is of the `untried`. One query."""
-    tried = Count("pk", filter=Q(episode__group__in=_tried(line))) if line is not None else Value(0)
-    found = (
+    return [Waiting(group, attempts, is_tried=tried > 0) for _, _, group, attempts, tried in _found(steps, line)]
+
+
+def waiting_in(lines: Mapping[str, Recipe]) -> dict[str, list[Waiting]]:
+    """The groups that each of these lines may learn from by its recipe, as `waiting` has them. One query."""
+    found: dict[str, list[Waiting]] = {line: [] for line in lines}
+    parts = [_found(ready(recipe, line), line).order_by() for line, recipe in lines.items()]
+    if parts:
+        for line, _, group, attempts, tried in parts[0].union(*parts[1:], all=True).order_by("judged", "group_pk"):
+            found[line].append(Waiting(group, attempts, is_tried=tried > 0))
+    return found
+
+
+def _found(steps: QuerySet[Sample], line: str | None) -> QuerySet[Sample, Any]:
+    """Of each group its line, when it was judged, its key, how many of its attempts count and how many of its steps
+    were tried."""
+    return (
         steps.order_by()
-        .values_list("episode__group")
+        .values("line", group_pk=F("episode__group"))
         .annotate(
-            attempts=Count("episode", filter=COUNTS, distinct=True),
             judged=Max("episode__group__judged_at"),
-            tried=tried,
+            attempts=Count("episode", filter=COUNTS, distinct=True),
+            tried=Count("pk", filter=Q(episode__group__in=_tried(line))) if line is not None else Value(0),
         )
         .filter(attempts__gte=FEWEST)
-        .order_by("judged", "episode__group")
+        .order_by("judged", "group_pk")
+        .values_list("line", "judged", "group_pk", "attempts", "tried")
     )
-    return [Waiting(group, attempts, is_tried=is_tried > 0) for group, attempts, _, is_tried in found]
 
 
 def first(groups: Sequence[Waiting], room: int) -> list[Waiting]:
@@ -102,10 +117,9 @@ def first(groups: Sequence[Waiting], room: int) -> list[Waiting]:
     return taken
 
 
-def claimable(recipe: Recipe, line: str, room: int) -> list[Sample]:
-    """The steps that "learn now" would claim beside replies that leave so much room."""
-    steps = ready(recipe, line)
-    return list(steps.filter(episode__group__in=[one.group for one in first(waiting(steps), room)]).order_by("pk"))
+def claimable(recipe: Recipe, line: str, groups: Sequence[Waiting]) -> QuerySet[Sample]:
+    """The steps of these groups that "learn now" would claim."""
+    return ready(recipe, line).filter(episode__group__in=[one.group for one in groups]).order_by("pk")
 
 
 def lock(steps: QuerySet[Sample], room: int) -> tuple[list[Sample], bool]:

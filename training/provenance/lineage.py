@@ -25,11 +25,20 @@ class Step:
 
 def ancestry(checkpoint: Checkpoint) -> list[Step]:
     """From this checkpoint to where its line began, nearest first."""
+    made = [(one, Run.that_made(one)) for one in ancestors(checkpoint)]
+    told = counts([run for _, run in made if run is not None])
+    return [Step(one, *told.get(run.pk if run else None, (0, 0))) for one, run in made]
+
+
+def ancestors(checkpoint: Checkpoint) -> list[Checkpoint]:
+    """This checkpoint and those before it, nearest first, each with its run, without what may be long. Two queries."""
     line = batches.ancestry(checkpoint)
-    rows = Checkpoint.objects.select_related("run", "line").in_bulk(line)
-    made = {pk: Run.that_made(rows[pk]) for pk in line}
-    told = counts([run for run in made.values() if run is not None])
-    return [Step(rows[pk], *told.get(run.pk if run else None, (0, 0))) for pk, run in made.items()]
+    rows = Checkpoint.objects.select_related("run", "line").defer(*LONG).in_bulk(line)
+    return [rows[pk] for pk in line]
+
+
+LONG = ("probe", "made", *(f"run__{name}" for name in ("recipe", "progress", "metrics", "usage", "agents")))
+"""Columns that no list of ancestors shows."""
 
 
 GONE = Q(response_ids=[]) | ~Q(drop_reason="")

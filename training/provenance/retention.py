@@ -207,7 +207,7 @@ def _holds(rows: list[Checkpoint]) -> Iterable[tuple[Iterable[int], str]]:
     """Keys of checkpoints, and why they are kept whatever their age."""
     status = Checkpoint.Status
     yield [row.pk for row in rows if row.pinned], _("pinned")
-    back = promotion.previous_of_all(Line.objects.filter(retired_at=None))
+    back = promotion.previous_of_all(Line.objects.filter(retired_at=None).select_related("start"))
     yield [one.pk for one in back.values()], _("what a roll back goes to")
     for name, _held, why in _kept_by():
         yield [row.pk for row in rows if getattr(row, name)], why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,7 @@ from judge.votes.naming import JudgesInvalid
 from training import batches, hours, line_recipes
 from training.agents import groups
 from training.batches import Filling
+from training.config import Recipe
 from training.hours import HoursInvalid, Wait
 from training.models import Run, Sample
 from webapp import heartbeats
@@ -170,18 +172,16 @@ def filled(batch: Filling) -> dict[str, int]:
     return {"ready": batch.ready, "needed": batch.size, "wanting": batch.wanting, "corrections": batch.unwritten}
 
 
-def batch() -> list[Sample | None]:
+def batch(recipe: Recipe, filling: Filling, every: Sequence[groups.Waiting]) -> list[Sample | None]:
     """The samples that a run would claim, of an attempt its first step, and None for each lesson that is still wanted:
-    the cells of the meter."""
-    recipe = line_recipes.recipe_of(SHARED)
-    filling = batches.filling(recipe)
+    the cells of the meter. The batch, and the groups of attempts that wait, as `batches.filled_with` has them."""
     rows = batches.in_turn(batches.waiting(recipe), filling)
     replies = list(rows.select_related("judgement")[: recipe.batch_size])
-    steps = groups.untried(recipe, SHARED)
-    chosen = groups.first(groups.waiting(steps), recipe.batch_size - len(replies)) if filling.groups else []
+    untried = [one for one in every if not one.is_tried]
+    chosen = groups.first(untried, recipe.batch_size - len(replies))
     played: dict[object, Sample] = {}
-    counting = steps.filter(groups.COUNTS, episode__group__in=[one.group for one in chosen])
-    for step in counting.select_related("judgement").order_by("step"):
+    counting = groups.untried(recipe, SHARED).filter(groups.COUNTS, episode__group__in=[one.group for one in chosen])
+    for step in counting.select_related("judgement").order_by("step") if chosen else ():
         played.setdefault(step.episode_id, step)
     ready = [*replies, *sorted(played.values(), key=lambda one: one.pk)]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count, Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef, Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -25,12 +25,14 @@ from gate import wording
 from judge.models import Hint, Judgement, Vote
 from judge.samples import pooling, redaction
 from training import batches, forecast, hours, line_recipes
+from training.config import RecipeInvalid
 from training.models import Run
-from training.provenance import retention
+from training.provenance import lineage, retention
 from webapp import learning_api
 from webapp.charts import heat, small_curves
 from webapp.console import fragments
-from webapp.console.board import batch, waiting
+from webapp.console.board import batch as cells
+from webapp.console.board import waiting
 from webapp.console.checkpoints import exams, panels, readiness, tried
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.training import recipe_pages
@@ -102,15 +104,19 @@ def replies_and_lessons(checkpoints: list[int]) -> tuple[dict[int, int], dict[in
 
 
 OF_PAGE = ("line", "parent", "run", "examination__against")
+TAINTS = Prefetch("taints", Taint.objects.select_related("cleaned_by__result"))
 """What comes with the checkpoint of a page, for its panels too."""
 
 
 @needs("checkpoints")
 @require_GET
 def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
-    shown = get_object_or_404(Checkpoint.objects.select_related(*OF_PAGE), number=number)
+    rows = Checkpoint.objects.with_taints().select_related(*OF_PAGE).prefetch_related(TAINTS)
+    shown = get_object_or_404(rows, number=number)
     examination = getattr(shown, "examination", None)
-    line = lineage(shown)
+    line = [shown, *lineage.ancestors(shown)[1:]]
+    standing = request.standing = promotion.Answering.read()  # type: ignore[attr-defined]  # as `way_back` leaves it
+    is_shared = shown.line_id == SHARED
     again, pairs = exams.again(examination, person(request)), exams.pairs(examination)
     run = Run.that_made(shown)
     lessons = pooling.judged(run) if run else Judgement.objects.none()
@@ -119,7 +125,7 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
         "checkpoints/checkpoint.html",
         {
             "checkpoint": shown,
-            "line": line,
+            "line": line[:ANCESTORS][::-1],
             "examination": examination,
             "nats": wording.NATS,
             "verdict": exams.verdict(examination),
@@ -132,15 +138,13 @@ def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
             "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
                 "turn__created_at"
             ),
-            "curves": small_curves.curves([made.metrics for one in line[-DRAWN:] if (made := Run.that_made(one))])
-            if run
-            else [],
+            "curves": small_curves.curves(measured(line[:DRAWN])) if run else [],
             "decisions": shown.decisions.select_related("by"),
-            "live": Checkpoint.live(shown.line_id),
-            "previous": promotion.previous(shown.line_id),
+            "live": standing.live if is_shared else Checkpoint.live(shown.line_id),
+            "previous": standing.previous if is_shared else promotion.previous(shown.line_id),
             "standing": readiness.standing(shown, examination, person(request)),
             "trial": tried.panel(shown, person(request)),
-            "panels": panels.panels(shown, person(request)),
+            "panels": panels.panels(line, person(request)),
             "reading": recipe_pages.read(run.recipe) if run else None,
         },
     )
@@ -203,13 +207,20 @@ def learn_now(request: HttpRequest) -> HttpResponse:
 @require_GET
 def dry_run(request: HttpRequest) -> HttpResponse:
     """What "learn now" would take: nothing is started."""
-    expected = None
+    is_part, expected = "HX-Request" in request.headers, None
     try:
-        expected = forecast.of_ready(line_recipes.recipe_of(SHARED))
+        recipe = line_recipes.recipe_of(SHARED)
+    except RecipeInvalid as failure:
+        if not is_part:
+            raise
+        return render(request, "training/_forecast.html", {"sentence": str(failure)})
+    batch, played = batches.filled_with({SHARED: recipe})[SHARED]
+    try:
+        expected = forecast.of_batch(recipe, batch, played)
         said = expected.sentence
     except TalkbackError as failure:
         said = str(failure)
-    if request.headers.get("HX-Request"):
+    if is_part:
         return render(request, "training/_forecast.html", {"sentence": said})
     active = Run.objects.filter(status__in=(Run.Status.QUEUED, Run.Status.RUNNING)).first()
     context = {
@@ -218,8 +229,8 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         "busy": active,
         "held": waiting(active),
         "ready": expected.samples if expected else 0,
-        "cells": batch(),
-        "batch": batches.filling(line_recipes.recipe_of(SHARED)),
+        "cells": cells(recipe, batch, played),
+        "batch": batch,
     }
     return render(request, "training/forecast.html", context)
 
@@ -236,8 +247,7 @@ ANCESTORS, DRAWN = 40, 20
 """Ancestors that a checkpoint's page names, and of how many the figures are drawn: the tree has all of them."""
 
 
-def lineage(checkpoint: Checkpoint) -> list[Checkpoint]:
-    """To this checkpoint, each the parent of the next: from the base, or from its ANCESTORS-th ancestor."""
-    line = batches.ancestry(checkpoint)[:ANCESTORS]
-    rows = Checkpoint.objects.select_related("run").defer("probe", "made", "run__usage").in_bulk(line)
-    return [rows[pk] for pk in reversed(line)]
+def measured(line: Iterable[Checkpoint]) -> list[list[Any]]:
+    """What was measured in the runs that made these, oldest first."""
+    runs = Run.objects.filter(checkpoint__in=[one.pk for one in line]).order_by("checkpoint__number")
+    return list(runs.values_list("metrics", flat=True))

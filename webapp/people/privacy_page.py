@@ -28,6 +28,7 @@ from judge.samples.origins import made_of
 from privacy import bin as chat_bin
 from privacy import consent, membership
 from training.models import Sample
+from training.provenance import lineage
 from webapp.console.doors import person
 from webapp.people.own_data import consent_decisions, erasure_pages, own_export
 from webapp.people.own_data.readers import readers
@@ -61,7 +62,7 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
     user = person(request)
     wanted = redaction.wanted()
     line, learned = membership.line_of(user), learned_in(user)
-    members = list(line.members.select_related("user").order_by("pk"))
+    members = [] if line.is_shared else list(line.members.select_related("user").order_by("pk"))
     context = {
         "line": line,
         "answers": Checkpoint.for_user(user),
@@ -165,7 +166,7 @@ def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
     """The checkpoints that learned from this person, the newest first, and from how many replies."""
     samples = consent.learned_from(Turn.objects.visible_to(user))
     counts = dict(samples.order_by().values("run").annotate(n=Count("pk")).values_list("run", "n"))
-    rows = Checkpoint.objects.filter(run__in=counts).select_related("run").order_by("-number")
+    rows = Checkpoint.objects.filter(run__in=counts).select_related("run").defer(*lineage.LONG).order_by("-number")
     return [(one, counts[one.run.pk]) for one in rows]
 
 

@@ -34,11 +34,10 @@ class Totals:
     people: int
 
 
-def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
-    """Lineage in numbers on a checkpoint's page."""
-    steps = lineage.ancestry(checkpoint)
-    own, whole = totals([checkpoint], [step.checkpoint for step in steps])
-    return {"checkpoint": checkpoint, "steps": steps, "own": own, "whole": whole, "origin": origin(checkpoint)}
+def panel(line: list[Checkpoint]) -> Mapping[str, Any]:
+    """Lineage in numbers on a checkpoint's page: of it, and of all that it came from, nearest first."""
+    own, whole = totals(line[:1], line)
+    return {"checkpoint": line[0], "steps": line, "own": own, "whole": whole, "origin": origin(line[0])}
 
 
 def totals(*lines: list[Checkpoint]) -> list[Totals]:
@@ -108,9 +107,10 @@ def lessons(samples: list[Sample]) -> list[Lesson]:
     pks = [sample.pk for sample in samples]
     origins = [sample.origin for sample in samples if sample.origin is not None]
     found = Judgement.objects.filter(Q(sample__in=pks) | Q(learned__in=pks) | Q(turn__in=origins))
-    found = found.select_related("turn__session__user", "turn__checkpoint").defer("teacher", "evidence")
+    found = found.select_related("turn__session__user", "turn__checkpoint")
     by_sample: dict[int | UUID | None, Judgement] = {}
-    for verdict in found.defer("turn__prompt_ids", "turn__logprobs", "turn__response_ids"):
+    found = found.defer("turn__prompt_ids", "turn__logprobs", "turn__response_ids", "teacher", "evidence")
+    for verdict in found:
         by_sample |= {verdict.learned_id: verdict, verdict.sample_id: verdict, verdict.turn_id: verdict}
     by_sample.pop(None, None)
     votes: dict[UUID, int] = {}

@@ -178,15 +178,15 @@ def again(exam: Examination | None, user: User) -> list[Again]:
     """Corrected questions that were asked again, as far as this person may read them, the newest first."""
     if exam is None:
         return []
-    rows = AskedAgain.objects.visible_to(user).filter(examination=exam).select_related("turn__session")
+    rows = AskedAgain.objects.visible_to(user).filter(examination=exam)
+    rows = rows.select_related("turn__session", "turn__judgement").defer("turn__judgement__teacher")
     if not rows:
         return []
     turns = [row.turn_id for row in rows]
     said: dict[UUID, list[Feedback]] = defaultdict(list)
     for one in Feedback.objects.standing().filter(turn__in=turns).order_by("pk"):
         said[one.turn_id].append(one)
-    verdicts = {one.turn_id: one for one in Judgement.objects.filter(turn__in=turns).defer("teacher")}
-    return [_again(row, said[row.turn_id], verdicts.get(row.turn_id), exam, user) for row in rows]
+    return [_again(row, said[row.turn_id], getattr(row.turn, "judgement", None), exam, user) for row in rows]
 
 
 def _again(

@@ -40,12 +40,14 @@ def learned(request: HttpRequest, number: int) -> HttpResponse:
     steps = lineage.ancestry(shown)
     rows = [step.checkpoint for step in steps] if is_whole else [shown]
     found = Sample.objects.filter(lineage.samples(rows)).select_related("run__checkpoint", "line").defer(*descent.HEAVY)
-    page = Paginator(found.order_by("-pk"), PAGE).get_page(request.GET.get("page"))
+    totals, pages = descent.totals(rows)[0], Paginator(found.order_by("-pk"), PAGE)
+    pages.count = totals.samples
+    page = pages.get_page(request.GET.get("page"))
     context = {
         "checkpoint": shown,
         "steps": steps,
         "is_whole": is_whole,
-        "totals": descent.totals(rows)[0],
+        "totals": totals,
         "page": page,
         "lessons": descent.lessons(list(page.object_list)),
         "origin": descent.origin(shown),

@@ -31,13 +31,13 @@ LOOKS: Sequence[tuple[str, str, Look]] = (
     ("figures", "gate/_agents_played.html", agents_played.panel),
     ("now", "checkpoints/_guard.html", tried.guarded),
     ("now", "checkpoints/_tainted.html", tainted.panel),
-    ("made", "checkpoints/_lineage.html", descent.panel),
     ("files", "checkpoints/_files.html", weights.panel),
 )
 """(place, template, look) in the page's order."""
 
 
-def panels(checkpoint: Checkpoint, user: User) -> list[Panel]:
-    """The panels of this checkpoint, as this person may see them."""
-    found = ((place, template, look(checkpoint, user)) for place, template, look in LOOKS)
-    return [Panel(place, template, data) for place, template, data in found if data is not None]
+def panels(line: list[Checkpoint], user: User) -> list[Panel]:
+    """The panels of the first of these, which the others are the ancestors of, as this person may see them."""
+    found = ((place, template, look(line[0], user)) for place, template, look in LOOKS)
+    shown = [Panel(place, template, data) for place, template, data in found if data is not None]
+    return [*shown, Panel("made", "checkpoints/_lineage.html", descent.panel(line))]

@@ -26,5 +26,5 @@ def standing(checkpoint: Checkpoint, examination: Examination | None, user: User
         "was_yours": now.endorsement is not None and now.endorsement.by_id == user.pk,
         "can_be_put_on_hold": checkpoint.status in approvals.WAITS and not checkpoint.is_on_hold,
         "to_set_aside": Sample.objects.filter(checkpoint=checkpoint, status=Sample.Status.READY).count(),
-        "tainted": checkpoint.taints.filter(cleaned_by=None).first(),
+        "tainted": next((one for one in checkpoint.taints.all() if one.cleaned_by_id is None), None),
     }

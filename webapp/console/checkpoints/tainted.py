@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from checkpoints.cleaning_rows import Cleaning
@@ -109,9 +110,11 @@ def tainted(taint: Taint) -> Tainted:
 
 def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """What of this checkpoint's learning was taken back, and what it is to the cleanings."""
-    taint = Taint.objects.select_related("checkpoint__line", "cleaned_by__result").filter(checkpoint=checkpoint).first()
+    taint = next(iter(checkpoint.taints.all()), None)
     of = Cleaning.objects.select_related("line", "ancestor", "replaces", "result", "by")
-    made_by = of.filter(result=checkpoint).first()
+    found = list(of.filter(Q(line=checkpoint.line, status__in=cleaning.ACTIVE) | Q(result=checkpoint)))
+    active = [one for one in found if one.line_id == checkpoint.line_id and one.status in cleaning.ACTIVE]
+    made_by = next((one for one in found if one.result_id == checkpoint.pk), None)
     if taint is None and made_by is None:
         return None
     return {
@@ -119,6 +122,6 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
         "taint": taint,
         "may_answer": checkpoint.status != Checkpoint.Status.REJECTED,
         "found": tainted(taint) if taint is not None else None,
-        "active": of.filter(line=checkpoint.line, status__in=cleaning.ACTIVE).first(),
+        "active": next(iter(active), None),
         "stand": stand(made_by) if made_by is not None else None,
     }

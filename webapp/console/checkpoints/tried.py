@@ -72,7 +72,7 @@ def guarded(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
 def _policy(checkpoint: Checkpoint, trial: Trial | None) -> tuple[int, watching.State | None]:
     """The share that the form offers, and what the guard sees of a trial; a policy that cannot be read says neither."""
     try:
-        share = line_policies.of(checkpoint.line.name).trial_share
+        share = line_policies.of_row(checkpoint.line).trial_share
         return share or USUAL, watching.tried(trial) if trial is not None else None
     except PolicyInvalid:
         return USUAL, None

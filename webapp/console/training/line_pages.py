@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asgiref.sync import async_to_sync
@@ -54,12 +55,21 @@ class Standing:
         return self.ready - self.batch.ready if self.batch else 0
 
 
-def standing(line: Line, previous: Checkpoint | None) -> Standing:
-    batch, fault = None, ""
-    try:
-        batch = batches.filling(line_recipes.recipe_of_row(line), line.name)
-    except RecipeInvalid as failure:
-        fault = str(failure)
+def standings(lines: Sequence[Line]) -> list[Standing]:
+    """How each of these lines stands."""
+    recipes, faults = {}, {}
+    for line in lines:
+        try:
+            recipes[line.name] = line_recipes.recipe_of_row(line)
+        except RecipeInvalid as failure:
+            faults[line.name] = str(failure)
+    filled, previous = batches.fillings(recipes), promotion.previous_of_all(lines)
+    return [
+        _standing(line, previous.get(line.name), filled.get(line.name), faults.get(line.name, "")) for line in lines
+    ]
+
+
+def _standing(line: Line, previous: Checkpoint | None, batch: Filling | None, fault: str) -> Standing:
     checkpoints = sorted(line.checkpoints.all(), key=lambda one: one.number)  # those that answer or wait
     live = next((one for one in checkpoints if one.status == Checkpoint.Status.LIVE), None)
     return Standing(
@@ -86,14 +96,13 @@ def home(request: HttpRequest) -> HttpResponse:
     answering = Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.PASSED))
     newest = Prefetch("runs", _newest(Run.objects.all()), to_attr="newest_runs")
     found = Line.objects.select_related("start").prefetch_related(
-        "members__user", Prefetch("checkpoints", answering), newest
+        Prefetch("members", Member.objects.select_related("user")), Prefetch("checkpoints", answering), newest
     )
-    rows = sorted(found, key=lambda line: (line.retired_at is not None, not line.is_shared))
-    previous = promotion.previous_of_all(Line.objects.all())
+    rows = standings(sorted(found, key=lambda line: (line.retired_at is not None, not line.is_shared)))
     context = {
-        "standings": [standing(line, previous.get(line.name)) for line in rows],
+        "standings": rows,
         "people": User.objects.filter(is_active=True).order_by("username")[:500],
-        "shared_live": Checkpoint.live(),
+        "shared_live": rows[0].live,
     }
     return render(request, "training/lines.html", context)
 

@@ -126,9 +126,13 @@ def newest(rows: QuerySet[Episode], reader: User, *, before: str = "", most: int
     one where there are more. Five queries at most."""
     if (last := _found(before)) is not None:
         rows = rows.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, pk__lt=last.pk))
-    rows = rows.select_related("group__checkpoint", "group__user").order_by("-created_at", "-pk")
-    page = list(rows[: most + 1])
+    page = latest(rows, most + 1)
     return rows_of(page[:most], reader), str(page[most - 1].pk) if len(page) > most else ""
+
+
+def latest(rows: QuerySet[Episode], most: int) -> list[Episode]:
+    """So many of these attempts, the newest first."""
+    return list(rows.select_related("group__checkpoint", "group__user").order_by("-created_at", "-pk")[:most])
 
 
 def rows_of(episodes: Sequence[Episode], reader: User) -> list[Row]:

@@ -46,11 +46,8 @@ def home(request: HttpRequest) -> HttpResponse:
     user = person(request)
     episodes, groups = sights.episodes(user), sights.groups(user)
     found = success.worlds(episodes)
-    lost: list[attempts.Row] = []
-    if found:
-        lost, _ = attempts.newest(episodes.filter(ending__in=endings.LOST), user, most=FAILURES)
-        _tell_more(found, user)
-    filling, fault = _next_training(Line.of(user))
+    lost = _tell_more(found, user) if found else []
+    filling, fault = _next_training(Line.row_of(user))
     context = {
         "worlds": found,
         "lost": lost,
@@ -71,15 +68,19 @@ def _judging(world: str) -> str:
         return str(failure)
 
 
-def _tell_more(worlds: Sequence[success.World], user: User) -> None:
-    """Have each world know how far its groups are, and why its latest unscorable attempts are."""
-    states = standings.by_world(sights.groups(user))
-    void = sights.episodes(user).filter(ending__in=Episode.UNSCORED)
-    unscorable, _ = attempts.newest(void, user, most=VOIDS)
+def _tell_more(worlds: Sequence[success.World], user: User) -> list[attempts.Row]:
+    """Have each world know how far its groups are, and why its latest unscorable attempts are. The attempts that were
+    lost last."""
+    states, episodes = standings.by_world(sights.groups(user)), sights.episodes(user)
+    lost = attempts.latest(episodes.filter(ending__in=endings.LOST), FAILURES)
+    void = attempts.latest(episodes.filter(ending__in=Episode.UNSCORED), VOIDS)
+    rows = attempts.rows_of([*lost, *void], user)
+    unscorable = rows[len(lost) :]
     for world in worlds:
         world.judging = _judging(world.name)
         world.states = states[world.name]
         world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
+    return rows[: len(lost)]
 
 
 @for_signed_in
@@ -190,10 +191,10 @@ def _by_checkpoint(episodes: QuerySet[Episode]) -> list[success.Success]:
     return [row for world in success.worlds(episodes) for split in world.splits for row in split.rows]
 
 
-def _next_training(line: str) -> tuple[Filling | None, str]:
+def _next_training(line: Line) -> tuple[Filling | None, str]:
     """How far this line's next batch is filled, or why that is not known."""
     try:
-        return batches.filling(line_recipes.recipe_of(line), line), ""
+        return batches.filling(line_recipes.recipe_of_row(line), line.name), ""
     except RecipeInvalid as failure:
         return None, str(failure)
 

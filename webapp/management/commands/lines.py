@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from checkpoints import line_policies, lines, promotion
+from checkpoints import line_policies, lines
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import TalkbackError
 from core.textfiles import read_lines
@@ -24,7 +24,7 @@ from training.models import Run
 from webapp.amounts import counted
 from webapp.console import board
 from webapp.console.key_pages import KeyForm
-from webapp.console.training.line_pages import standing
+from webapp.console.training.line_pages import standings
 from webapp.management.terminal import TerminalCommand
 from webapp.people.enter import administrator
 
@@ -61,8 +61,8 @@ class Command(TerminalCommand):
         if json:
             self.stdout.write_json([told(line) for line in rows], indent=2)
             return
-        for line in rows:
-            now = standing(line, promotion.previous(line.name))
+        for now in standings(rows):
+            line = now.line
             people = ", ".join(str(member.user) for member in now.members) or ("everybody" if line.is_shared else "—")
             waits = f"{now.batch.ready} of {counted(now.batch.size, 'lesson')}" if now.batch else now.fault
             ended = "  retired" if line.retired_at else ""
@@ -141,7 +141,7 @@ def issued(people: list[User], name: str, wish: dict[str, Any]) -> str:
 
 def told(line: Line) -> dict[str, Any]:
     """One line for scripts."""
-    now = standing(line, promotion.previous(line.name))
+    (now,) = standings([line])
     return {
         "name": line.name,
         "title": line.title,
