@@ -7,18 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 from asgiref.sync import sync_to_async
 
 from installation import diagnosis
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Page, Playwright
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
@@ -61,11 +62,25 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     made.close()
 
 
-@pytest.fixture
-async def open_tab(site, ana, client, chromium):
-    """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a browser share one event loop, the one in which Playwright's driver was started."""
+    for item in items:
+        if "playwright" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def playwright() -> AsyncIterator[Playwright]:
+    """The process that speaks to browsers: to start one for each test takes half a second of a core."""
     from playwright.async_api import async_playwright  # an extra, and this file is read in every run
 
+    async with async_playwright() as driver:
+        yield driver
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_tab(site, ana, client, chromium, playwright):
+    """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
     await sync_to_async(client.force_login)(ana)
     cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
     complaints: list[str] = []
@@ -74,22 +89,21 @@ async def open_tab(site, ana, client, chromium):
         complaints.append(dialog.message)
         await dialog.dismiss()
 
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.connect(chromium.address)
-        context = await browser.new_context(viewport={"width": 1200, "height": 800})
-        await context.add_cookies(cookies)
-        context.set_default_timeout(30_000)
+    browser = await playwright.chromium.connect(chromium.address)
+    context = await browser.new_context(viewport={"width": 1200, "height": 800})
+    await context.add_cookies(cookies)
+    context.set_default_timeout(30_000)
 
-        async def open_tab(path: str = "/") -> Page:
-            tab = await context.new_page()
-            tab.on("pageerror", lambda error: complaints.append(str(error)))
-            tab.on("dialog", dismiss)
-            tab.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
-            await tab.goto(site + path)
-            return tab
+    async def open_tab(path: str = "/") -> Page:
+        tab = await context.new_page()
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("dialog", dismiss)
+        tab.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+        await tab.goto(site + path)
+        return tab
 
-        yield open_tab
-        await browser.close()
+    yield open_tab
+    await browser.close()
     assert complaints == []
 
 

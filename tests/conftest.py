@@ -89,6 +89,7 @@ def store() -> Iterator[str]:
             break
         except redis.ConnectionError:
             assert time.monotonic() < end, "Redis does not start"
+            time.sleep(0.02)
     client.close()
     yield f"redis://127.0.0.1:{port}/0"
     process.kill()

@@ -66,33 +66,41 @@ def write_tables(file: Path) -> None:
     making.replace(file)
 
 
-def is_kept(config: pytest.Config) -> bool:
-    """Whether the test database is begun from a file that an earlier process wrote."""
+def is_wanted(config: pytest.Config) -> bool:
+    """Whether the test database is to begin from a file that is kept."""
     from django.db import connection
 
-    is_wanted = not config.getvalue("create_db") and not config.getvalue("nomigrations")
-    return connection.vendor == "sqlite" and hasattr(config, "cache") and is_wanted
+    return connection.vendor == "sqlite" and not config.getvalue("create_db") and not config.getvalue("nomigrations")
+
+
+@pytest.fixture(scope="session")
+def empty_database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any
+) -> Path:
+    """An SQLite file as the migrations leave it, made by the first process that asks; to be copied, never written."""
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("tables") if cache else tmp_path_factory.mktemp("tables")
+    file = folder / f"{written()}.sqlite3"
+    with alone(folder / "lock"):
+        if not file.exists():
+            for old in folder.glob("*.sqlite3"):
+                old.unlink()
+            with django_db_blocker.unblock():
+                write_tables(file)
+    return file
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
-    request: pytest.FixtureRequest, django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: Any
+    request: pytest.FixtureRequest, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
     """Have the tables there before pytest-django makes the database: it runs such migrations as are still missing."""
     from django.db import connection
 
-    if is_kept(request.config):
-        folder = request.config.cache.mkdir("tables")
-        file = folder / f"{written()}.sqlite3"
-        with alone(folder / "lock"):
-            if not file.exists():
-                for old in folder.glob("*.sqlite3"):
-                    old.unlink()
-                with django_db_blocker.unblock():
-                    write_tables(file)
-        shutil.copyfile(file, connection.settings_dict["TEST"]["NAME"])
+    if is_wanted(request.config):
+        shutil.copyfile(request.getfixturevalue("empty_database"), connection.settings_dict["TEST"]["NAME"])
 
 
 @pytest.fixture(scope="session")
 def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getvalue("reuse_db")) or is_kept(request.config)
+    return bool(request.config.getvalue("reuse_db")) or is_wanted(request.config)

@@ -82,6 +82,7 @@ ELSEWHERE = {
     "lab": ("of the laboratory", "make test-all"),
     "openclaw": ("that run the real OpenClaw client", "make test-openclaw"),
     "processes": ("that start and kill real processes", "make test-all"),
+    "repeats": ("that repeat a claim over more cases", "make test-all"),
     "quarantined": ("that are known to fail at times", "make test-all"),
     "sglang": ("against the real SGLang", "make test-sglang"),
 }

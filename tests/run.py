@@ -41,7 +41,7 @@ class Part(NamedTuple):
         return self._replace(marks=f"({self.marks}) and ({marks})") if marks else self
 
 
-HERE = "not processes and not lab and not sglang and not openclaw and not quarantined"
+HERE = "not processes and not lab and not repeats and not sglang and not openclaw and not quarantined"
 
 # One test in four waits for a process, a clock or a database, and a page mostly waits: three workers fill two cores.
 # The real model computes on one core a worker, so nothing may be busy beside two of them. What starts processes of its
@@ -54,7 +54,10 @@ PARTS = {
     "real_model": Part(f"real_model and {HERE}", workers=2, marker="real_model"),
 }
 MORE = {
-    "postgres": PARTS["postgres"]._replace(options=("--all",)),
+    "postgres": PARTS["postgres"]._replace(
+        marks=PARTS["postgres"].marks.replace(" and not repeats", ""), options=("--all",)
+    ),
+    "repeats": Part("repeats and not processes and not sglang and not quarantined", workers=2, marker="repeats"),
     "lab": Part("lab and not processes and not sglang and not openclaw and not quarantined", workers=2),
     "processes": Part("processes and not sglang and not openclaw and not quarantined", marker="processes"),
     "sglang": Part("sglang and not quarantined", marker="sglang"),

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from django.db import models
@@ -68,9 +68,10 @@ class Draw:
         self.random, self.now = random.Random(seed), now
         rare = {self._make_word() for _ in range(6_000)}
         self.words = [*WORDS, *sorted(rare)]
-        likely = [1 / (place + 3) for place in range(len(self.words))]
+        likely = [*accumulate(1 / (place + 3) for place in range(len(self.words)))]
         self.sentences = [
-            " ".join(self.random.choices(self.words, likely, k=self.random.randint(6, 16))).capitalize() + "."
+            " ".join(self.random.choices(self.words, cum_weights=likely, k=self.random.randint(6, 16))).capitalize()
+            + "."
             for _ in range(4_000)
         ]
 

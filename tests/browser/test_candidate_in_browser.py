@@ -151,7 +151,9 @@ async def top(tab: Page, selector: str) -> float:
     return box["y"]
 
 
-@pytest.mark.parametrize(("size", "most"), [(DESKTOP, 2.4), (PHONE, 3.8)], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("size", "most"), [(DESKTOP, 2.4), pytest.param(PHONE, 3.8, marks=pytest.mark.repeats)], ids=["desktop", "phone"]
+)
 async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, candidate, size, most):
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, size)
@@ -171,7 +173,7 @@ async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, c
     assert await tab.evaluate(SIDEWAYS) == []
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["desktop", "phone"])
 async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_are_wide(open_tab, candidate, size):
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, size)

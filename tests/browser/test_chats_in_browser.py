@@ -24,7 +24,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, seria
 
 expect.set_options(timeout=20_000)
 
-SIZES = [{"width": 1280, "height": 800}, {"width": 390, "height": 844}]
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+WIDE_FIRST = pytest.mark.parametrize(
+    "size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.repeats)], ids=["1280", "390"]
+)
+NARROW_FIRST = pytest.mark.parametrize(
+    "size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["1280", "390"]
+)
 
 
 async def picture(tab: Page, name: str) -> None:
@@ -67,7 +73,7 @@ async def open_menu(tab: Page, title: str) -> None:
     await expect(tab.locator("#row-menu")).to_be_visible()
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
+@NARROW_FIRST
 async def test_a_chat_is_renamed_pinned_filed_and_archived_from_the_list(open_tab, chats, size):
     tab = await open_tab(f"/chats/{chats[0].pk}/")
     await tab.set_viewport_size(size)
@@ -108,7 +114,7 @@ async def test_a_chat_is_renamed_pinned_filed_and_archived_from_the_list(open_ta
     await fits(tab)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
+@WIDE_FIRST
 async def test_a_deleted_chat_is_gone_at_once_and_comes_back(open_tab, chats, size):
     tab = await open_tab(f"/chats/{chats[0].pk}/")
     await tab.set_viewport_size(size)
@@ -136,7 +142,7 @@ async def test_a_deleted_chat_is_gone_at_once_and_comes_back(open_tab, chats, si
     await expect(tab.locator(".talk-head h1")).to_have_text("Rain")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
+@NARROW_FIRST
 async def test_a_word_is_found_as_one_types_and_opens_the_chat_there(open_tab, chats, size):
     tab = await open_tab("/chats/new/")
     await tab.set_viewport_size(size)
@@ -162,7 +168,7 @@ async def test_a_word_is_found_as_one_types_and_opens_the_chat_there(open_tab, c
     await picture(tab, f"found-{size['width']}")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
+@WIDE_FIRST
 async def test_chats_are_imported_and_gone_on_with(open_tab, engine, ana, tmp_path, size, settings):
     settings.DATA_DIR = tmp_path
     tab = await open_tab("/chats/import/")
@@ -196,23 +202,20 @@ async def test_chats_are_imported_and_gone_on_with(open_tab, engine, ana, tmp_pa
     assert await sync_to_async(Turn.objects.trainable().count)() == 1
 
 
-async def test_the_list_and_search_work_without_scripts(open_tab, chats, chromium, site, client):
+async def test_the_list_and_search_work_without_scripts(open_tab, chats, chromium, playwright, site, client):
     tab = await open_tab("/chats/new/")
-    from playwright.async_api import async_playwright
-
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.connect(chromium.address)
-        context = await browser.new_context(java_script_enabled=False)
-        await context.add_cookies(await tab.context.cookies())
-        plain = await context.new_page()
-        await plain.goto(f"{site}/chats/{chats[1].pk}/")
-        await plain.get_by_label("Search all chats").fill("needle")
-        await plain.keyboard.press("Enter")
-        await plain.locator(".hit").click()
-        await expect(plain.locator(".turn", has_text="Where is the needle?")).to_be_visible()
-        await plain.goto(f"{site}/chats/{chats[1].pk}/manage/")
-        await plain.get_by_role("button", name="Delete").click()
-        await expect(plain.get_by_text("“Snow” is in the bin.")).to_be_visible()
-        await plain.get_by_role("button", name="Undo").click()
-        await expect(plain.locator(".talk-head h1")).to_have_text("Snow")
-        await browser.close()
+    browser = await playwright.chromium.connect(chromium.address)
+    context = await browser.new_context(java_script_enabled=False)
+    await context.add_cookies(await tab.context.cookies())
+    plain = await context.new_page()
+    await plain.goto(f"{site}/chats/{chats[1].pk}/")
+    await plain.get_by_label("Search all chats").fill("needle")
+    await plain.keyboard.press("Enter")
+    await plain.locator(".hit").click()
+    await expect(plain.locator(".turn", has_text="Where is the needle?")).to_be_visible()
+    await plain.goto(f"{site}/chats/{chats[1].pk}/manage/")
+    await plain.get_by_role("button", name="Delete").click()
+    await expect(plain.get_by_text("“Snow” is in the bin.")).to_be_visible()
+    await plain.get_by_role("button", name="Undo").click()
+    await expect(plain.locator(".talk-head h1")).to_have_text("Snow")
+    await browser.close()

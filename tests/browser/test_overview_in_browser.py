@@ -34,7 +34,7 @@ async def operator(ana):
     return ana
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE])
+@pytest.mark.parametrize("size", [WIDE, pytest.param(PHONE, marks=pytest.mark.repeats)])
 async def test_the_first_lesson_is_asked_and_taught_by_one_button_after_another(
     open_tab, operator, engine, monkeypatch, size
 ):
@@ -76,7 +76,7 @@ async def test_a_webhook_is_added_by_keyboard_and_refused_inside_this_machine(op
     await fits(tab)
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE])
+@pytest.mark.parametrize("size", [pytest.param(WIDE, marks=pytest.mark.repeats), PHONE])
 async def test_a_person_chooses_how_to_hear_of_each_event(open_tab, operator, size):
     tab = await open_tab("/settings/")
     await tab.set_viewport_size(size)

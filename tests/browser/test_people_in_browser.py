@@ -30,7 +30,7 @@ async def look(tab, name: str, size) -> None:
         await tab.screenshot(path=Path(folder) / f"people-{name}-{size['width']}.png", full_page=True)
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.repeats)], ids=["desktop", "phone"])
 async def test_an_invited_person_makes_an_account_and_is_promoted_and_closed(open_tab, ana, site, size):
     await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     tab = await open_tab("/console/people/")
@@ -139,7 +139,7 @@ async def test_a_passkey_is_the_second_factor_and_signs_in_by_itself(open_tab, a
     await expect(tab.get_by_role("alert")).to_contain_text("The passkey did not answer.")
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["desktop", "phone"])
 async def test_an_app_is_set_up_from_its_picture(open_tab, ana, site, size):
     from tests.webapp.people.test_second_factor import code_of
 

@@ -58,7 +58,15 @@ async def clipboard(tab: Page) -> str:
     return await tab.evaluate("navigator.clipboard.readText()")
 
 
-@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark"), (PHONE, "light"), (DESKTOP, "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        (DESKTOP, "light"),
+        (PHONE, "dark"),
+        pytest.param(PHONE, "light", marks=pytest.mark.repeats),
+        pytest.param(DESKTOP, "dark", marks=pytest.mark.repeats),
+    ],
+)
 async def test_code_has_colours_and_mathematics_is_drawn_on_every_screen(open_tab, engine, session, size, scheme):
     engine.says(REPLY)
     tab = await open_tab()

@@ -132,7 +132,7 @@ def engine_answers(engine):
     """Pages of engines and health ask it."""
 
 
-@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE])
+@pytest.mark.parametrize("size", [pytest.param({"width": 1280, "height": 800}, marks=pytest.mark.repeats), PHONE])
 async def test_a_question_mark_opens_the_glossarys_entry_by_keyboard_and_closes_by_escape(open_tab, operator, size):
     tab = await open_tab("/console/checkpoints/")
     await tab.set_viewport_size(size)

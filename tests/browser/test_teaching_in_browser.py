@@ -116,7 +116,7 @@ async def sees(tab: Page, what: Locator) -> None:
     await stays(tab)
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.repeats)], ids=["desktop", "phone"])
 async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(open_tab, chat, size):
     tab = await open_tab(f"/chats/{chat.pk}/")
     await tab.set_viewport_size(size)

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
 ]
 
-SIZES = [{"width": 1280, "height": 800}, {"width": 390, "height": 844}]
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
 async def edit(tab: Page, said: str, words: str) -> None:
@@ -32,7 +32,7 @@ async def edit(tab: Page, said: str, words: str) -> None:
     await tab.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
+@pytest.mark.parametrize("size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["1280", "390"])
 async def test_an_edit_branches_and_the_switch_leads_back_and_is_kept(open_tab, engine, session, size):
     tab = await open_tab()
     await tab.set_viewport_size(size)
@@ -68,7 +68,7 @@ async def test_an_edit_branches_and_the_switch_leads_back_and_is_kept(open_tab, 
     assert said == ["Say hello", "Hello.", "And in French?", "Bonjour.", "And in Spanish?"]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["1280", "390"])
+@pytest.mark.parametrize("size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.repeats)], ids=["1280", "390"])
 async def test_an_older_reply_is_tried_again_in_both_tabs_and_what_followed_is_behind_the_switch(
     open_tab, engine, session, size
 ):

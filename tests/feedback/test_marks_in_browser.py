@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+import pytest_asyncio
 import uvicorn
 from asgiref.sync import sync_to_async
 
@@ -15,7 +16,7 @@ from chat.models import Turn
 from feedback.models import Feedback
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
 
@@ -62,8 +63,8 @@ async def told(turn) -> Turn:
     return await Turn.objects.select_related("session").aget(pk=turn.pk)
 
 
-@pytest.fixture
-async def open_tab(site, ana, client, told, chromium):
+@pytest_asyncio.fixture(loop_scope="session")
+async def open_tab(site, ana, client, told, chromium, playwright):
     """A signed-in tab on the chat with the reply. Whatever a page complains of fails the test."""
     await sync_to_async(client.force_login)(ana)
     cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
@@ -74,25 +75,24 @@ async def open_tab(site, ana, client, told, chromium):
         if said.type == "error" and not refused:
             complaints.append(said.text)
 
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.connect(chromium.address)
+    browser = await playwright.chromium.connect(chromium.address)
 
-        async def open_tab(*, hears: bool = True, **options) -> Page:
-            """`hears`: whether what happens to its turns is pushed to it, as it is once its socket has caught up."""
-            context = await browser.new_context(**{"viewport": {"width": 1200, "height": 800}} | options)
-            await context.add_cookies(cookies)
-            context.set_default_timeout(30_000)
-            tab = await context.new_page()
-            tab.on("pageerror", lambda error: complaints.append(str(error)))
-            tab.on("console", complain)
-            if not hears:
-                await tab.route_web_socket("**/ws/**", lambda socket: None)
-            await tab.goto(f"{site}/chats/{told.session_id}/")
-            await expect(tab.locator(".prose[data-turn]")).to_be_visible()
-            return tab
+    async def open_tab(*, hears: bool = True, **options) -> Page:
+        """`hears`: whether what happens to its turns is pushed to it, as it is once its socket has caught up."""
+        context = await browser.new_context(**{"viewport": {"width": 1200, "height": 800}} | options)
+        await context.add_cookies(cookies)
+        context.set_default_timeout(30_000)
+        tab = await context.new_page()
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", complain)
+        if not hears:
+            await tab.route_web_socket("**/ws/**", lambda socket: None)
+        await tab.goto(f"{site}/chats/{told.session_id}/")
+        await expect(tab.locator(".prose[data-turn]")).to_be_visible()
+        return tab
 
-        yield open_tab
-        await browser.close()
+    yield open_tab
+    await browser.close()
     assert complaints == []
 
 

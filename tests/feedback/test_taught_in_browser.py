@@ -37,7 +37,7 @@ async def picture(tab: Page, name: str) -> None:
         await tab.screenshot(path=f"{folder}/{name}.png")
 
 
-@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("options", [{}, pytest.param(PHONE, marks=pytest.mark.repeats)], ids=["desktop", "phone"])
 async def test_the_wish_is_put_in_other_words_by_keyboard_and_taken_back(open_tab, ana, told, options):  # noqa: F811
     await say(ana, told, MERGE)
     tab = await open_tab(**options)
@@ -66,7 +66,7 @@ async def test_the_wish_is_put_in_other_words_by_keyboard_and_taken_back(open_ta
     await keeps_still(tab)
 
 
-@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.repeats), PHONE], ids=["desktop", "phone"])
 async def test_guidance_that_waits_asks_for_its_wording_under_the_reply(open_tab, ana, told, options):  # noqa: F811
     await say(ana, told, "Redo the second point. Stop apologising to me.")
     tab = await open_tab(**options)

@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 
 from benchmarks import tiny
 from tests.doubles.fake_engine import FakeEngine
+from tests.kept import alone
 
 ROOT = Path(__file__).parents[2]
 KEY = "tb-old-second-key"
@@ -63,12 +64,19 @@ def old(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def taken_over(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The old database after this version's migrations; to be copied, never written."""
-    folder = tmp_path_factory.mktemp("taken-over")
-    write_old(folder)
-    outcome = migrate(folder)
-    assert outcome.returncode == 0, outcome.stderr
+def taken_over(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """The old database after this version's migrations, made once for all processes of a run; to be copied, never
+    written."""
+    of_process = tmp_path_factory.getbasetemp()
+    folder = (of_process.parent if hasattr(request.config, "workerinput") else of_process) / "taken-over"
+    folder.mkdir(exist_ok=True)
+    with alone(folder / "lock"):
+        if not (folder / "is-whole").exists():
+            (folder / "talkback.sqlite3").unlink(missing_ok=True)
+            write_old(folder)
+            outcome = migrate(folder)
+            assert outcome.returncode == 0, outcome.stderr
+            (folder / "is-whole").touch()
     return folder / "talkback.sqlite3"
 
 

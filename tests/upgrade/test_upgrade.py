@@ -73,9 +73,8 @@ def columns(file: Path) -> dict[str, list[str]]:
     return said
 
 
-def test_an_upgraded_database_has_the_schema_of_a_fresh_one(taken_over: Path, tmp_path: Path):
-    assert migrate(tmp_path).returncode == 0
-    fresh = schema(tmp_path / "talkback.sqlite3")
+def test_an_upgraded_database_has_the_schema_of_a_fresh_one(taken_over: Path, empty_database: Path):
+    fresh = schema(empty_database)
     upgraded = schema(taken_over)
     assert upgraded.keys() == fresh.keys()
     assert {name: said for name, said in upgraded.items() if said != fresh[name]} == {}

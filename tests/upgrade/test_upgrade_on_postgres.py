@@ -14,7 +14,7 @@ import pytest
 from tests.postgres import cluster
 from tests.upgrade.conftest import ROOT, migrate
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.processes]
 
 AS_BEFORE = """
 import django

@@ -28,20 +28,35 @@ from webapp.api import api
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
-schema = schemathesis.openapi.from_dict(api.get_openapi_schema())
+drawn, laid_out = (schemathesis.openapi.from_dict(api.get_openapi_schema()) for _ in range(2))
+drawn.config.phases.coverage.enabled = False  # a hundred cases of each operation: each value at its bounds, and beyond
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
-@schema.parametrize()
-@settings(
-    max_examples=3,
+SETTINGS = settings(
+    max_examples=6,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+
+
+@drawn.parametrize()
+@SETTINGS
 def test_every_answer_is_one_that_the_schema_foresees(case, site, key):
+    call(case, site, key)
+
+
+@pytest.mark.repeats
+@laid_out.parametrize()
+@SETTINGS
+def test_every_answer_at_each_bound_is_one_that_the_schema_foresees(case, site, key):
+    call(case, site, key)
+
+
+def call(case: schemathesis.Case, site: str, key: ApiKey) -> None:
     ApiKey.objects.filter(pk=key.pk).update(scopes=["chat", "feedback", "episodes"])
     case.headers = {**(case.headers or {}), "Authorization": f"Bearer {key.secret}"}
     case.call_and_validate(base_url=site, checks=CHECKS, timeout=30)

@@ -19,7 +19,9 @@ from tests.chat.test_browser import say
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 SIZES = pytest.mark.parametrize(
-    "size", [{"width": 1280, "height": 800}, {"width": 390, "height": 844}], ids=["desk", "phone"]
+    "size",
+    [{"width": 1280, "height": 800}, pytest.param({"width": 390, "height": 844}, marks=pytest.mark.repeats)],
+    ids=["desk", "phone"],
 )
 
 

@@ -19,7 +19,9 @@ from tests.chat.test_browser import say
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 SIZES = pytest.mark.parametrize(
-    "size", [{"width": 1280, "height": 800}, {"width": 390, "height": 844}], ids=["desk", "phone"]
+    "size",
+    [pytest.param({"width": 1280, "height": 800}, marks=pytest.mark.repeats), {"width": 390, "height": 844}],
+    ids=["desk", "phone"],
 )
 
 BRING = """([where, kind, data]) => {
