@@ -244,6 +244,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "webapp.serving.languages.ReadersLanguage",
+    "webapp.serving.methods.WrongMethod",
 ]
 
 ROOT_URLCONF = "webapp.urls"

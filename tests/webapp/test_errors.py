@@ -31,6 +31,15 @@ def test_a_page_that_asks_for_what_is_gone_gets_no_answer_for_programs(client, o
     assert client.post(gone, headers={"Accept": "*/*"})["Content-Type"] == "application/json"
 
 
+@pytest.mark.parametrize("path", ["/account/password/", "/console/learn-now/", "/logout/"])
+def test_an_address_that_only_takes_forms_is_no_empty_page(client, operator, path):
+    """Who signs in anew after pressing a button is led to where the button sends."""
+    client.force_login(operator)
+    answer = client.get(path, headers={"Accept": "text/html"})
+    assert (answer.status_code, answer["Allow"]) == (405, "POST" if path != "/logout/" else "POST, OPTIONS")
+    assert "This address only takes what a button sends. Go back, and press it again." in answer.content.decode()
+
+
 @pytest.mark.parametrize("number", [2**63, 10**40, "٣" * 20])
 def test_a_number_that_no_row_can_have_leads_to_no_page(client, operator, number):
     client.force_login(operator)

@@ -23,6 +23,7 @@ from django.db import transaction
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from checkpoints import loading, notices, promotion
 from checkpoints.cleaning_rows import Cleaning
@@ -59,6 +60,24 @@ class Unremovable(TalkbackError):
     """Files of weights that were let go of cannot be removed; the next sweep tries again."""
 
     code, status, retryable = "unremovable", 500, True
+
+
+SAYS = {
+    "short": gettext_noop("The disk is filling up."),
+    "used": gettext_noop("Checkpoints take %(used)s; %(free)s of %(total)s are free."),
+    "first": gettext_noop("How fast that grows shows with the first run."),
+    "idle": gettext_noop("A run adds about %(growth)s; none was made in the last %(days)s days."),
+    "years": gettext_noop(
+        "A run adds about %(growth)s, and %(pace)s a day are made: if nothing was let go of, the disk would be full in "
+        "years."
+    ),
+    "days": gettext_noop(
+        "A run adds about %(growth)s, and %(pace)s a day are made: if nothing was let go of, the disk would be full in "
+        "%(days)s days."
+    ),
+    "see": gettext_noop("See Storage."),
+}
+"""What is said of the disk; its notice keeps it in English (webapp.serving.retold)."""
 
 
 @dataclass(frozen=True)
@@ -104,25 +123,13 @@ class Disk:
     @property
     def sentence(self) -> str:
         """All of it, in words."""
-        parts = [
-            _("Checkpoints take %(used)s; %(free)s of %(total)s are free.")
-            % {"used": size(self.used), "free": size(self.free), "total": size(self.total)}
-        ]
+        parts = [_(SAYS["used"]) % {"used": size(self.used), "free": size(self.free), "total": size(self.total)}]
         if self.growth is None:
-            parts.append(_("How fast that grows shows with the first run."))
+            parts.append(_(SAYS["first"]))
         elif self.days_left is None:
-            said = _("A run adds about %(growth)s; none was made in the last %(days)s days.")
-            parts.append(said % {"growth": size(self.growth), "days": MEASURED_DAYS})
+            parts.append(_(SAYS["idle"]) % {"growth": size(self.growth), "days": MEASURED_DAYS})
         else:
-            said = _(
-                "A run adds about %(growth)s, and %(pace)s a day are made: if nothing was let go of, the disk would be "
-                "full in years."
-            )
-            if self.days_left < 1000:
-                said = _(
-                    "A run adds about %(growth)s, and %(pace)s a day are made: if nothing was let go of, the disk "
-                    "would be full in %(days)s days."
-                )
+            said = _(SAYS["days" if self.days_left < 1000 else "years"])
             parts.append(
                 said % {"growth": size(self.growth), "pace": f"{self.runs_a_day:.1f}", "days": f"{self.days_left:.0f}"}
             )
@@ -313,7 +320,7 @@ def watch() -> Disk:
     """Have the operator hear of a disk before it is full."""
     now = disk(plan())
     if now.is_short:
-        notices.tell("disk", f"The disk is filling up. {now.sentence} See Storage.", level=Notice.Level.WARNING)
+        notices.tell("disk", f"{SAYS['short']} {now.sentence} {SAYS['see']}", level=Notice.Level.WARNING)
     return now
 
 

@@ -27,6 +27,13 @@ from training.models import Run, Sample
 WITHDRAWN = gettext_noop("its feedback was withdrawn")
 """The mark, as drop_reason, of a sample that was learned with what its person took back. Its turn is still there."""
 
+SAYS = {
+    "one": gettext_noop("What was learned of a reply was taken back, and is in the weights of %(names)s."),
+    "many": gettext_noop("What was learned of %(n)s replies was taken back, and is in the weights of %(names)s."),
+    "then": gettext_noop("Cleanings learns the line again without it."),
+}
+"""What notices say, kept in English (webapp.serving.retold)."""
+
 TAKEN_BACK = Q(status=Sample.Status.TRAINED) & ~Q(drop_reason="")
 """What was learned and taken back since."""
 
@@ -176,12 +183,11 @@ def tell(lines: Collection[str]) -> None:
         by_line.setdefault(taint.checkpoint.line.pk, []).append(taint)
     for name, told in by_line.items():
         most = max(told, key=lambda taint: taint.samples)
-        many = "a reply" if most.samples == 1 else f"{most.samples} replies"
-        names = ", ".join(str(one.checkpoint) for one in told[:5]) + (" and others" if len(told) > 5 else "")
+        names = ", ".join(str(one.checkpoint) for one in told[:5]) + (", …" if len(told) > 5 else "")
+        said = SAYS["one" if most.samples == 1 else "many"] % {"n": most.samples, "names": names}
         notices.tell(
             f"taint {name}",
-            f"What was learned of {many} was taken back, and is in the weights of {names}. "
-            "Cleanings learns the line again without it.",
+            f"{said} {SAYS['then']}",
             level=Notice.Level.WARNING,
             checkpoint=told[0].checkpoint,
         )

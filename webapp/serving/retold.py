@@ -14,8 +14,12 @@ from django.utils.translation import get_language, gettext
 
 from checkpoints import guard_rule, proofs, rulings
 from gate import agent_pairs, agent_part, findings, meter
+from training.provenance import retention, taints
 
-SAYS = (findings.SAYS, meter.SAYS, agent_pairs.SAYS, agent_part.SAYS, proofs.SAYS, guard_rule.SAYS, rulings.SAYS)
+SAYS = (
+    *(findings.SAYS, meter.SAYS, agent_pairs.SAYS, agent_part.SAYS),
+    *(proofs.SAYS, guard_rule.SAYS, rulings.SAYS, taints.SAYS, retention.SAYS),
+)
 
 VALUE = re.compile(r"%\((\w+)\)s")
 WITHIN = r"(?:(?![.!?]\s).)+?"

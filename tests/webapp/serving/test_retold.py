@@ -7,11 +7,12 @@ from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import trans_real
 
-from checkpoints import rulings
+from checkpoints import notices, rulings
 from checkpoints.models import Checkpoint
 from gate import findings
 from gate.models import Examination
 from tests.webapp.conftest import text_of
+from training.provenance import taints
 from webapp.serving import retold
 
 SENTENCES = [sentence for says in retold.SAYS for sentence in says.values()]
@@ -67,3 +68,17 @@ def test_retold_an_exam_is_read_in_german_and_kept_in_english(german, console, m
     assert f"{said} Ask ana." in text_of(console.get(reverse("console:checkpoints")))
     exam.refresh_from_db()
     assert exam.checks[0]["sentence"] == said
+
+
+@pytest.mark.parametrize(("replies", "german"), [(1, "Was aus einer Antwort"), (2, "Was aus 2 Antworten")])
+def test_retold_a_notice_of_what_was_taken_back_is_read_in_german(console, replies, german):
+    said = taints.SAYS["one" if replies == 1 else "many"] % {"n": replies, "names": "talkback@2, talkback@1"}
+    notices.tell("taint shared", f"{said} {taints.SAYS['then']}")
+    page = text_of(console.get(reverse("console:board"), headers={"Accept-Language": "de"}))
+    rest = "gelernt wurde, ist zurückgenommen und steckt noch in den Gewichten von talkback@2, talkback@1."
+    assert f"{german} {rest} Unter „Verlernen“ lernt die Linie neu, ohne dies." in page
+
+
+def test_keys_that_open_the_api_are_no_keys_of_a_keyboard(console):
+    page = text_of(console.get(reverse("connect:keys"), headers={"Accept-Language": "de"}))
+    assert "<h1>Schlüssel</h1>" in page
