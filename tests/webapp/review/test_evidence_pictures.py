@@ -13,7 +13,7 @@ from accounts.models import Role
 from accounts.roles import give
 from chat.models import Session, Turn
 from chat.pictures import keeping
-from judge.models import Judgement
+from judge.models import Hint, Judgement
 from tests.doubles.chat_server import server
 from tests.judge.votes.pictured_turns import AFTER, BEFORE, afresh, pictured, seeing
 from tests.served_turns import judge_it, judges_count, person, renderer, serve
@@ -23,7 +23,7 @@ __all__ = ["afresh", "judge_it", "judges_count", "person", "pictured", "renderer
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ("console:turn", "console:reward")
+PAGES = ("turn", "reward", "hint")
 
 
 @pytest.fixture
@@ -43,6 +43,14 @@ def reviewer(db):
     return olga
 
 
+def address(page: str, turn: Turn) -> str:
+    """Of the page on which this turn's evidence stands."""
+    if page != "hint":
+        return reverse(f"console:{page}", args=[turn.pk])
+    hint = Hint.objects.create(turn=turn, source="file", proposed="Name the breed.", text="Name the breed.")
+    return reverse("console:hint", args=[hint.pk])
+
+
 def shown(page: str) -> list[str]:
     return re.findall(r'<img src="([^"]+/pictures/[^"]+)"', page)
 
@@ -50,7 +58,7 @@ def shown(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_its_own_person_sees_what_the_judge_saw(judged, person, client, page):
     client.force_login(person)
-    html = text_of(client.get(reverse(page, args=[judged.pk])))
+    html = text_of(client.get(address(page, judged)))
     addresses = [reverse("chat:picture", args=[judged.pk, sha256(one).hexdigest()]) for one in (BEFORE, AFTER)]
     assert shown(html) == addresses
     assert html.index("Before the reply:") < html.index(addresses[0]) < html.index("After the reply:")
@@ -61,7 +69,7 @@ def test_its_own_person_sees_what_the_judge_saw(judged, person, client, page):
 @pytest.mark.parametrize("page", PAGES)
 def test_another_reviewer_is_told_how_many_and_sees_none(judged, reviewer, client, page):
     client.force_login(reviewer)
-    html = text_of(client.get(reverse(page, args=[judged.pk])))
+    html = text_of(client.get(address(page, judged)))
     assert shown(html) == []
     assert "2 pictures stand with it, for their person alone to see." in html
     for one in (BEFORE, AFTER):
