@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from chat.models import Turn
 from judge.votes import evidence
 
@@ -20,6 +22,7 @@ def shown(messages: list[dict]) -> str:
     return evidence.of(turn, []).text
 
 
+@pytest.mark.django_db
 def test_a_judge_of_a_step_on_a_page_reads_before_and_after():
     begin = [{"role": "system", "content": "You use a page."}, {"role": "user", "content": f"Log in as ada.\n{BEFORE}"}]
     looked = [
