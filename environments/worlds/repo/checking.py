@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,17 +56,21 @@ def prepare(task: Instance, kind: Kind | None = None) -> Prepared:
     handed_in = submit(layout.base, layout.gold, layout.hidden, frozenset(layout.gone))
     if not handed_in.changed:
         raise Unplayable(f"{where}its reference changes nothing that an agent may. {' '.join(handed_in.notes)}".strip())
-    gold = _passed(examiner.run(handed_in.files), f"{where}the reference")
+    with ThreadPoolExecutor(3) as threads:  # most of a run is the wait for a sandbox and its pytest
+        of_gold = threads.submit(examiner.run, handed_in.files)
+        of_second = threads.submit(examiner.run, handed_in.files, as_impossible=True)
+        of_untouched = threads.submit(examiner.run, layout.base)
+    gold = _passed(of_gold.result(), f"{where}the reference")
     if missed := [test for test in task.tests if not gold.get(test)]:
         said = " ".join(handed_in.notes)
         raise Unplayable(
             f"{where}the reference misses {len(missed)} of {len(task.tests)} tests: {missed[0]}. {said}".strip()
         )
-    second = _passed(examiner.run(handed_in.files, as_impossible=True), f"{where}the reference with impossible tests")
+    second = _passed(of_second.result(), f"{where}the reference with impossible tests")
     impossible = frozenset(test for test in task.tests if second.get(test) is False)
     if not impossible.intersection(task.fail_to_pass):
         raise Unplayable(f"{where}no test of FAIL_TO_PASS can be told from one that is made to fail.")
-    untouched = _passed(examiner.run(layout.base), f"{where}the untouched repository")
+    untouched = _passed(of_untouched.result(), f"{where}the untouched repository")
     if all(untouched.get(test) for test in task.fail_to_pass):
         raise Unplayable(f"{where}the untouched repository passes all of FAIL_TO_PASS.")
     holder = tempfile.TemporaryDirectory(prefix="talkback-checkout-")

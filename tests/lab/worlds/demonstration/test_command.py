@@ -40,7 +40,7 @@ def test_arms_seeds_and_sizes_are_the_plans() -> None:
     assert [arm.name for arm in planned(parse([])).arms] == ["outcome", "index"]
     assert [arm.name for arm in planned(parse(["--world", "terminal"])).arms] == ["outcome"]  # no rule scores its steps
     tiny = [planned(parse(["--tiny", *more])) for more in ([], ["--updates", "12", "--every", "4"])]
-    assert [plan.marks for plan in tiny] == [(0, 6), (0, 4, 8, 12)]  # what is said goes before what a tiny one plays
+    assert [plan.marks for plan in tiny] == [(0, 5), (0, 4, 8, 12)]  # what is said goes before what a tiny one plays
     assert laid_over(["gate={}", "baseline=pooled", "lr=1e-3"]) == {"gate": {}, "baseline": "pooled", "lr": 0.001}
 
 
