@@ -372,7 +372,7 @@ def votes_cost(judges: Sequence[tuple[str, str]]) -> dict[tuple[str, str], dict[
         prompt=Sum("prompt_tokens"),
         cached=Sum("cached_tokens"),
     )  # fmt: skip
-    return {(one["judge"], one["prompt_version"]): one for one in sums}
+    return {(one["judge"], one["prompt_version"]): dict(one) for one in sums}
 
 
 def cost_of(votes: Mapping[tuple[str, str], Mapping[str, Any]], record: Record) -> Cost:
