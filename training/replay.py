@@ -25,7 +25,8 @@ def earlier(start: Checkpoint) -> QuerySet[Sample]:
     was learned and rolled back is none of them, nor what was imported."""
     told = Checkpoint.objects.order_by().values_list("pk", "parent", "run", "run__again")
     made = {pk: (parent, again or run) for pk, parent, run, again in told}
-    runs, here = [], start.pk
+    runs: list[int] = []
+    here: int | None = start.pk
     while here is not None:
         here, run = made[here]
         runs += [run] if run is not None else []

@@ -80,7 +80,8 @@ def waiting_in(lines: Mapping[str, Recipe]) -> dict[str, list[Waiting]]:
     found: dict[str, list[Waiting]] = {line: [] for line in lines}
     parts = [_found(ready(recipe, line), line).order_by() for line, recipe in lines.items()]
     if parts:
-        for line, _, group, attempts, tried in parts[0].union(*parts[1:], all=True).order_by("judged", "group_pk"):
+        rows = parts[0].union(*parts[1:], all=True)
+        for line, _, group, attempts, tried in sorted(rows, key=lambda row: row[1:3]):
             found[line].append(Waiting(group, attempts, is_tried=tried > 0))
     return found
 
