@@ -81,22 +81,26 @@ def test_gold_injections_change_no_line_without_a_bar_and_no_control_token(tiny_
         assert controls(dirty, tiny_model) == controls(clean, tiny_model), dirty.id
 
 
-@pytest.mark.parametrize("number", range(len(INJECTIONS)))
-def test_injections_in_each_place_change_no_line_without_a_bar_and_no_control_token(number, tiny_model):
-    pairs = placed(number, INJECTIONS[number])
-    assert len(pairs) == 9
-    for clean, dirty in pairs:
-        assert unquoted(dirty) == unquoted(clean)
-        assert controls(dirty, tiny_model) == controls(clean, tiny_model)
+def test_injections_in_each_place_change_no_line_without_a_bar_and_no_control_token(tiny_model):
+    for number, text in enumerate(INJECTIONS):
+        pairs = placed(number, text)
+        [clean] = {clean.id: clean for clean, _ in pairs}.values()
+        expected = unquoted(clean), controls(clean, tiny_model)
+        assert len(pairs) == 9
+        for _, dirty in pairs:
+            assert (unquoted(dirty), controls(dirty, tiny_model)) == expected, text
 
 
 @pytest.mark.real_model
 def test_injections_bring_no_control_token_of_the_real_model(smol_model):
     pairs = [pair for number, text in enumerate(INJECTIONS) for pair in placed(number, text)]
+    expected: dict[str, list[int]] = {}
     for clean, dirty in [*gold.injected(), *pairs]:
+        if clean.id not in expected:
+            expected[clean.id] = controls(clean, smol_model)
         found = controls(dirty, smol_model)
         assert found
-        assert found == controls(clean, smol_model)
+        assert found == expected[clean.id]
 
 
 # Spellings

@@ -195,15 +195,15 @@ def test_a_list_is_filtered_by_what_it_shows(console, rows):
     assert 'class="field-number">0<' not in found
 
 
-@pytest.mark.parametrize("model", SHOWN, ids=lambda model: model._meta.label)
-def test_no_post_changes_a_row(console, rows, model):
-    before = list(model._default_manager.order_by("pk").values())
-    pk = model._default_manager.first().pk
-    sent = {"action": "delete_selected", "_selected_action": pk, "post": "yes", "username": "eve", "name": "eve"}
-    base = url_of(model)
-    for url in (base, f"{base}add/", f"{base}{pk}/change/", f"{base}{pk}/delete/"):
-        assert console.post(url, sent).status_code in (403, 404, 405), url
-    assert list(model._default_manager.order_by("pk").values()) == before
+def test_no_post_changes_a_row(console, rows):
+    for model in SHOWN:
+        before = list(model._default_manager.order_by("pk").values())
+        pk = model._default_manager.first().pk
+        sent = {"action": "delete_selected", "_selected_action": pk, "post": "yes", "username": "eve", "name": "eve"}
+        base = url_of(model)
+        for url in (base, f"{base}add/", f"{base}{pk}/change/", f"{base}{pk}/delete/"):
+            assert console.post(url, sent).status_code in (403, 404, 405), url
+        assert list(model._default_manager.order_by("pk").values()) == before, model
 
 
 def test_pages_load_only_local_files_and_run_nothing_inline(console, rows):
