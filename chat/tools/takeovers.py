@@ -99,8 +99,8 @@ def reach(lease: ToolLease) -> Turn | None:
     if not turn.is_whole:
         turns.check_answered(session)  # it closes what is left of a reply whose writer is gone
         turn = Turn.objects.select_related("checkpoint", "session").get(pk=turn.pk)
-        is_own = turn.completion_id.startswith(rounds.OWN) and turn.follows is not None
-        if not is_own or rounds.goes_on_without(turn.follows) or not retries.reopen_reply(turn):
+        before = turn.follows if turn.completion_id.startswith(rounds.OWN) else None
+        if before is None or rounds.goes_on_without(before) or not retries.reopen_reply(turn):
             leases.give_up(lease)
             return None
     return turn

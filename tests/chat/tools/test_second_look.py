@@ -190,7 +190,7 @@ def test_what_became_of_a_server_is_no_evidence_against_a_reply(waiting, status,
 
 
 class Site(BaseHTTPRequestHandler):
-    """A server by streamable HTTP that answers in JSON, and does not let go of whoever ends the session."""
+    """A server by streamable HTTP that answers in JSON, and does not let go of a client that ends the session."""
 
     protocol_version = "HTTP/1.1"
     asked: ClassVar[list[str]] = []
