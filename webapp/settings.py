@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 from pathlib import Path
 
 import dj_database_url
@@ -13,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from core.envfile import model_folder, read_settings
 from core.visible import name_fault
+from webapp.settings_readers import allowed_hosts, env, mapped_roles, origins, speaks_https, yes_or_no
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
@@ -20,19 +20,6 @@ DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
 ENV_FILE = Path(os.environ.get("ENV_FILE") or DATA_DIR / "env")
 for name, value in read_settings(ENV_FILE, DATA_DIR).items():  # so that any shell finds what the processes run with
     os.environ.setdefault(name, value)
-
-
-def env(name: str, default: str = "") -> str:
-    return os.environ.get(name, "") or default
-
-
-def yes_or_no(name: str) -> bool | None:
-    """What a setting of 1 or 0 says, None where it is empty. Raises ImproperlyConfigured for anything else."""
-    said = env(name)
-    if said not in ("", "0", "1"):
-        raise ImproperlyConfigured(f"{name} is {said!r}: it takes 1 for yes, 0 for no, or nothing.")
-    return None if said == "" else said == "1"
-
 
 # Where it is reached.
 PORT = int(env("PORT", "8000"))
@@ -43,51 +30,18 @@ SECRET_KEY = env("SECRET_KEY", FOR_BUILDS)
 """Signs sessions and links; `make up` makes one, containers have to be given one."""
 DEBUG = env("DEBUG") == "1"
 """1: Django's own error pages, for developers."""
-
-
-def allowed_hosts(named: str, listens: str) -> list[str]:
-    """The names in `named`, the address that web `listens` on, and always this machine, which asks /readyz."""
-    hosts = [host.strip() for host in named.split(",") if host.strip()]
-    if listens not in ("", "*", "0.0.0.0", "::"):  # noqa: S104
-        hosts.append(f"[{listens}]" if ":" in listens else listens)
-    return [*hosts, "localhost", "127.0.0.1", "[::1]"]
-
-
 ALLOWED_HOSTS = allowed_hosts(env("ALLOWED_HOSTS"), env("HOST"))
 """Host names by which web is reached, with commas between; this machine always is."""
 CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env("CSRF_TRUSTED_ORIGINS").split(",") if origin.strip()]
 """Origins whose forms and WebSockets are taken, as in https://talk.example.org, with commas between."""
-
-
-def speaks_https(said: bool | None, trusted: list[str]) -> bool:
-    """Whether people reach this installation by https alone: as was said, else where all trusted origins are."""
-    if said is None:
-        return bool(trusted) and all(origin.startswith("https://") for origin in trusted)
-    return said
-
-
 HTTPS = speaks_https(yes_or_no("HTTPS"), CSRF_TRUSTED_ORIGINS)
 """Whether people reach it by https alone; by default where all of CSRF_TRUSTED_ORIGINS are https."""
-HERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
+HERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # it is compared, and not listened on
 ADDRESS = next(
     (origin for origin in CSRF_TRUSTED_ORIGINS if HTTPS and origin.startswith("https://") and "*" not in origin),
     f"http://{HERE.get(env('HOST'), env('HOST'))}:{PORT}",
 )
 """Where people reach this installation, as far as it knows."""
-
-
-def origins(named: str) -> tuple[str, ...]:
-    """The origins in `named`, as browsers send them. Raises ImproperlyConfigured for what is none."""
-    found = tuple(origin.strip() for origin in named.split(",") if origin.strip())
-    for origin in found:
-        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", origin):
-            raise ImproperlyConfigured(
-                f"CORS_ORIGINS has {origin!r}: an origin is a scheme, a name and perhaps a port, as in "
-                "https://app.example.org or http://localhost:5173, and nothing behind; * is any."
-            )
-    return found
-
-
 CORS_ORIGINS = origins(env("CORS_ORIGINS"))
 """Origins whose pages may use the API from a browser, with a key; none by default."""
 
@@ -409,19 +363,6 @@ OIDC_DOMAINS = [domain.strip().lower() for domain in env("OIDC_DOMAINS").split("
 """Domains, commas between, whose verified e-mail addresses get a talker's account at their first sign-in."""
 OIDC_ROLE_CLAIM = env("OIDC_ROLE_CLAIM", "groups")
 """The claim of its ID token that says roles."""
-
-
-def mapped_roles(said: str) -> dict[str, str]:
-    """{"staff": "operator"} from "staff=operator". Raises ImproperlyConfigured for what is none."""
-    found = {}
-    for pair in filter(None, (part.strip() for part in said.split(","))):
-        value, _, role = pair.rpartition("=")
-        if not value or role not in ("talker", "reviewer", "operator", "administrator"):
-            raise ImproperlyConfigured(f"OIDC_ROLES has {pair!r}: it takes value=role, as in staff=operator.")
-        found[value] = role
-    return found
-
-
 OIDC_ROLES = mapped_roles(env("OIDC_ROLES"))
 """Which values of that claim give which role, at each sign-in: staff=operator,root=administrator."""
 SOCIALACCOUNT_PROVIDERS = {

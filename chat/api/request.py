@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from chat import turns
 from chat.api import pictured
 from chat.api.addressing import Addressed
-from chat.api.sent import NotOffered, Sent, check_not_begun, require_words
+from chat.api.sent import NotOffered, Part, Sent, check_not_begun
 from chat.api.wire import Notes, Quick
 from chat.pictures.picture import Picture, say
 from chat.requests import Ask
@@ -33,17 +33,8 @@ TEXTS = ("text", "input_text", "output_text")
 """What a part is called that is text."""
 
 
-class ChatPart(Sent):
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    text: str | None = Field(None, validate_default=True)
-    refusal: str | None = Field(None, validate_default=True)
-
-    @field_validator("text", "refusal")
-    @classmethod
-    def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
-        return require_words(words, field, TEXTS if field.field_name == "text" else ("refusal",))
+class ChatPart(Part):
+    texts = TEXTS
 
     def said(self, at: str) -> str | Picture:
         """Its words, or its picture. Raises NotOffered and PictureRefused."""

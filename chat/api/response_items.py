@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from chat.api import pictured
 from chat.api.request import as_text
-from chat.api.sent import NotOffered, Sent, require_words
+from chat.api.sent import NotOffered, Part, Sent
 from chat.api.wire import Quick
 from chat.models import Turn
 from chat.pictures.picture import Picture, say
@@ -23,17 +23,8 @@ CUSTOM = {"custom_tool_call": "function_call", "custom_tool_call_output": "funct
 """Calls of tools that take one text, and their results, are read as those of functions."""
 
 
-class ResponsesPart(Sent):
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    text: str | None = Field(None, validate_default=True)
-    refusal: str | None = Field(None, validate_default=True)
-
-    @field_validator("text", "refusal")
-    @classmethod
-    def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
-        return require_words(words, field, TEXTS if field.field_name == "text" else ("refusal",))
+class ResponsesPart(Part):
+    texts = TEXTS
 
     def said(self, at: str) -> str | Picture:
         """Its words, or its picture. Raises NotOffered for files and sound, and for pictures that are not seen, and

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, GetJsonSchemaHandler, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -68,3 +76,21 @@ def check_not_begun(more: Mapping[str, Any] | None) -> None:
     for name, begun in CONTINUED.items():
         if (more or {}).get(name) is begun:
             raise NotOffered(f"{name} cannot be honoured here: a reply cannot be begun for the model.", name)
+
+
+class Part(Sent):
+    """A part of a message's content: text, a refusal, a picture, or a kind of its own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    texts: ClassVar[tuple[str, ...]]
+    """What a part is called that is text."""
+
+    type: str
+    text: str | None = Field(None, validate_default=True)
+    refusal: str | None = Field(None, validate_default=True)
+
+    @field_validator("text", "refusal")
+    @classmethod
+    def _is_told(cls, words: str | None, field: ValidationInfo) -> str | None:
+        return require_words(words, field, cls.texts if field.field_name == "text" else ("refusal",))

@@ -92,19 +92,21 @@ def rename(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 @login_required
 def pin(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Have a chat stand above the others, or where its day is."""
-    session = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    pinned_at = timezone.now() if request.POST.get("pinned") == "yes" else None
-    Session.objects.filter(pk=session.pk).update(pinned_at=pinned_at)
-    return show_done(request, session)
+    return mark(request, pk, "pinned")
 
 
 @require_POST
 @login_required
 def put_away(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Put a chat into the archive, or back into the list."""
+    return mark(request, pk, "archived")
+
+
+def mark(request: HttpRequest, pk: uuid.UUID, what: str) -> HttpResponse:
+    """Note since when a chat is `what`, pinned or archived, or that it is not."""
     session = get_object_or_404(Session.objects.visible_to(request.user), pk=pk)
-    archived_at = timezone.now() if request.POST.get("archived") == "yes" else None
-    Session.objects.filter(pk=session.pk).update(archived_at=archived_at)
+    since = timezone.now() if request.POST.get(what) == "yes" else None
+    Session.objects.filter(pk=session.pk).update(**{f"{what}_at": since})
     return show_done(request, session)
 
 

@@ -15,7 +15,7 @@ import yaml
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from webapp.asgi import application
-from webapp.settings import speaks_https
+from webapp.settings_readers import speaks_https
 
 pytestmark = pytest.mark.processes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from webapp.settings import allowed_hosts, yes_or_no
+from webapp.settings_readers import allowed_hosts, yes_or_no
 
 ROOT = Path(__file__).parents[2]
 HERE = ["localhost", "127.0.0.1", "[::1]"]

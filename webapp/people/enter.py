@@ -7,21 +7,20 @@ from datetime import timedelta
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.models import User
-from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path, reverse
-from django.utils.http import base36_to_int, int_to_base36
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from accounts.link_tokens import LinkTokens
 from webapp.people import signin
 
 ADMINISTRATOR = "admin"
 
 
-class EntryTokens(PasswordResetTokenGenerator):
+class EntryTokens(LinkTokens):
     """Signed with SECRET_KEY over the last sign-in, so that signing in spends every link made before it."""
 
     key_salt = "webapp.people.enter"
@@ -45,7 +44,7 @@ def administrator() -> User:
 
 def link_for(user: User) -> str:
     """A path that signs `user` in once, within PASSWORD_RESET_TIMEOUT seconds."""
-    return reverse("enter", args=[f"{int_to_base36(user.pk)}-{tokens.make_token(user)}"])
+    return reverse("enter", args=[tokens.token_for(user)])
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -57,14 +56,14 @@ def enter(request: HttpRequest, token: str) -> HttpResponse:
         return HttpResponse()
     if request.method == "POST":
         return spend(request, token)
-    user = holder(token)
+    user = tokens.holder(token)
     return spent(request) if user is None else render(request, "people/enter.html", {"who": user})
 
 
 def spend(request: HttpRequest, token: str) -> HttpResponse:
     """Sign the link's person in and show the chat."""
     with transaction.atomic():  # the row is locked, so of two that spend one link only one gets in
-        user = holder(token, lock=True)
+        user = tokens.holder(token, lock=True)
         if user is None:
             return spent(request)
         login(request, user, backend=settings.AUTHENTICATION_BACKENDS[0])
@@ -72,18 +71,6 @@ def spend(request: HttpRequest, token: str) -> HttpResponse:
     response = HttpResponseRedirect(settings.LOGIN_REDIRECT_URL)
     signin.remember(request, response)
     return response
-
-
-def holder(token: str, *, lock: bool = False) -> User | None:
-    """Whom a link signs in, if it is good. With `lock` the row is locked until the transaction ends."""
-    who, _, proof = token.partition("-")
-    try:
-        pk = base36_to_int(who)
-    except ValueError:
-        return None
-    people = User.objects.select_for_update() if lock else User.objects.all()
-    user = people.filter(pk=pk, is_active=True).first()
-    return user if user is not None and tokens.check_token(user, proof) else None
 
 
 def spent(request: HttpRequest) -> HttpResponse:

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
-from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.mail import send_mail
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -18,7 +17,6 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils import translation
-from django.utils.http import base36_to_int, int_to_base36
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
@@ -26,6 +24,7 @@ from django.views.decorators.http import require_http_methods
 
 from accounts import deeds
 from accounts.languages import language_of
+from accounts.link_tokens import LinkTokens
 from core.addresses import network
 from core.brake import Brake, Rule
 from webapp.people import closing, mailing, signin
@@ -35,7 +34,7 @@ ASKED = Rule(free=5, first_s=60, most_s=3600, forget_s=24 * 3600)
 brake = Brake("password links")
 
 
-class ResetTokens(PasswordResetTokenGenerator):
+class ResetTokens(LinkTokens):
     """Signed with SECRET_KEY over the password and the last sign-in: setting a password, or signing in, spends it."""
 
     key_salt = "webapp.people.password_reset"
@@ -46,19 +45,7 @@ tokens = ResetTokens()
 
 def link_for(user: User) -> str:
     """A path that lets its reader set this person's password once, within PASSWORD_RESET_TIMEOUT seconds."""
-    return reverse("reset", args=[f"{int_to_base36(user.pk)}-{tokens.make_token(user)}"])
-
-
-def holder(token: str, *, lock: bool = False) -> User | None:
-    """Whose password a link sets, if it is good."""
-    who, _, proof = token.partition("-")
-    try:
-        pk = base36_to_int(who)
-    except ValueError:
-        return None
-    people = User.objects.select_for_update() if lock else User.objects.all()
-    user = people.filter(pk=pk, is_active=True).first()
-    return user if user is not None and tokens.check_token(user, proof) else None
+    return reverse("reset", args=[tokens.token_for(user)])
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -66,7 +53,7 @@ def holder(token: str, *, lock: bool = False) -> User | None:
 def reset(request: HttpRequest, token: str) -> HttpResponse:
     """The form; what it sets signs this person out everywhere, and in nowhere: they sign in with it."""
     with transaction.atomic():
-        user = holder(token, lock=request.method == "POST")
+        user = tokens.holder(token, lock=request.method == "POST")
         if user is None:
             response = render(request, "people/reset_closed.html", {"hours": hours()}, status=410)
             response._has_been_logged = True  # type: ignore[attr-defined]  # its path would be the link

@@ -60,10 +60,10 @@ def report(
     return found, page(found, [one for one in drawn if one is not None])
 
 
-def page(found: Mapping[str, Any], charts: Sequence[svg_curves.Chart]) -> str:
-    """The findings as HTML."""
+def open_templates(*folders: Path) -> Environment:
+    """The templates of these folders, and what they write figures and texts with."""
     surroundings = Environment(
-        loader=FileSystemLoader(FOLDER),
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -76,6 +76,12 @@ def page(found: Mapping[str, Any], charts: Sequence[svg_curves.Chart]) -> str:
         "quoted": quoted,
         "count": count,
     }
+    return surroundings
+
+
+def page(found: Mapping[str, Any], charts: Sequence[svg_curves.Chart]) -> str:
+    """The findings as HTML."""
+    surroundings = open_templates(FOLDER)
     tones = {arm["name"]: tone for tone, arm in enumerate(found["plan"]["arms"])}
     return surroundings.get_template("report.html").render(
         found=found,

@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from lab.evidence.report import page as evidence
 from lab.evidence.report import svg_curves
-from lab.evidence.report.intervals import signed, span
 from lab.worlds.demonstration.figures import Figures
 
 FOLDERS = (Path(__file__).parent / "template", evidence.FOLDER)
@@ -19,19 +16,7 @@ FOLDERS = (Path(__file__).parent / "template", evidence.FOLDER)
 def page(figures: Figures) -> tuple[dict[str, Any], str]:
     """What worlds.json holds, as a dict, and worlds.html, as a string."""
     found = json.loads(json.dumps(figures.as_json()))
-    surroundings = Environment(
-        loader=FileSystemLoader(FOLDERS),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    surroundings.filters |= {
-        "span": span,
-        "signed": signed,
-        "share": lambda value: f"{value:.0%}",
-        "quoted": evidence.quoted,
-    }
+    surroundings = evidence.open_templates(*FOLDERS)
     html = surroundings.get_template("worlds.html").render(
         found=found,
         charts=[

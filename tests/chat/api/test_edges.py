@@ -17,7 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from chat.models import Turn
 from tests.chat.conftest import user
 from webapp.serving import paths
-from webapp.settings import origins
+from webapp.settings_readers import origins
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

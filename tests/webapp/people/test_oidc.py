@@ -15,7 +15,7 @@ from accounts import roles
 from accounts.models import Deed
 from tests.doubles.openid_provider import CLIENT, SECRET, provider
 from tests.webapp.conftest import text_of
-from webapp.settings import mapped_roles
+from webapp.settings_readers import mapped_roles
 
 pytestmark = pytest.mark.django_db
 LOGIN = "/oidc/oidc/login/"
