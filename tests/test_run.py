@@ -27,6 +27,10 @@ def test_needs_a_browser():
 def test_is_for_another_command():
     raise AssertionError("it was run all the same")
 
+@pytest.mark.repeats
+def test_makes_a_claim_again_of_one_case_more():
+    raise AssertionError("it was run all the same")
+
 @pytest.mark.quarantined("the clock of this machine jumps")
 def test_is_known_to_fail_at_times():
     raise AssertionError("it was run all the same")
@@ -92,6 +96,10 @@ def test_what_another_command_runs_is_named_once_with_that_command(last_lines: l
     # Each of the three parts left it out.
     expected = "Left to another command: 1 that start and kill real processes. `make test-all` runs them."
     assert last_lines.count(expected) == 1
+
+
+def test_what_repeats_a_claim_is_left_out_and_counted(last_lines: list[str]):
+    assert "Left to another command: 1 that repeat a claim over more cases. `make test-all` runs them." in last_lines
 
 
 def test_a_quarantined_test_is_named_with_the_reason(last_lines: list[str]):

@@ -28,6 +28,9 @@ WCAG: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", 
 COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 """All rules of these that look at colours."""
 
+HASTE: dict[str, Any] = {"resultTypes": ["violations"], "preload": {"assets": ["media"], "timeout": 10_000}}
+"""No rule of these asks for what the style sheets say, which axe would read anew for each look."""
+
 PARTS = 3
 """So that workers share the pages."""
 
@@ -82,7 +85,7 @@ class Looks:
     async def see(self, look: str, scheme: str, size: tuple[int, int], rules: dict[str, Any]) -> None:
         await self.tab.set_viewport_size({"width": size[0], "height": size[1]})
         await self.tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        found = await self.tab.evaluate("(rules) => axe.run(rules)", rules | {"resultTypes": ["violations"]})
+        found = await self.tab.evaluate("(rules) => axe.run(rules)", rules | HASTE)
         self.faults += [(look, self.name, small) for small in await self.tab.evaluate(SMALL_TEXT)]
         self.faults += [(look, self.name, one["id"], one["nodes"][0]["html"][:160]) for one in found["violations"]]
         if PICTURES:
