@@ -29,6 +29,8 @@ from chat.tools.calls import ToolCall, ToolLease
 from chat.tools.servers import ToolServer
 from chat.usual_consent import Consent
 from checkpoints import models as checkpoints
+from checkpoints.cleaning_rows import Cleaning
+from checkpoints.notice_rows import Notice
 from episodes import models as episodes
 from evaluation import models as evaluation
 from feedback.models import Feedback, Receipt
@@ -89,9 +91,9 @@ def rows(operator, talker, console, make_lesson):
     training.RunTag.objects.create(run=run, name="baseline", **user)
     training.Pause.objects.create(reason="lunch", **user)
     checkpoints.Trial.objects.create(checkpoint=candidate, against=base, line=shared, share=10, **user)
-    checkpoints.Notice.objects.create(level="info", key="k", text="the disk fills")
+    Notice.objects.create(level="info", key="k", text="the disk fills")
     checkpoints.Taint.objects.create(checkpoint=candidate, samples=1, reason="taken back")
-    checkpoints.Cleaning.objects.create(line=shared, ancestor=base, replaces=candidate, **user)
+    Cleaning.objects.create(line=shared, ancestor=base, replaces=candidate, **user)
     exam = gate.Examination.objects.create(checkpoint=candidate, against=base, pairs=[{"words": WORDS}])
     gate.AskedAgain.objects.create(examination=exam, turn=turn, live=WORDS, candidate=WORDS)
     judge.Sitting.objects.create(matter="gate", until=timezone.now())
