@@ -13,7 +13,7 @@ OTHERWISE = {
     "ENGINE_URLS", "ENGINE_COUNT", "ENGINE_MEMORY_MB", "ROUTER_URL",  # there is one engine, and it is SGLang
     "NUM_GPUS", "ACTOR_GPUS", "ROLLOUT_GPUS", "PRM_GPUS",  # cards are given under `deploy`
     "LEARNER", "TINKER_URL", "TINKER_API_KEY", "TINKER_MODEL",  # Tinker takes the place of engine and learner
-    "WEB_PROCESSES",  # `docker compose up --scale`
+    "WEB_PROCESSES",  # web is one process in its container
 }  # fmt: skip
 
 
