@@ -14,7 +14,7 @@ from installation.places import ROOT
 
 pytestmark = pytest.mark.processes
 
-BORROWED = re.compile(r"^from .*\bpytestmark\b|^ +pytestmark,$", re.MULTILINE)
+BORROWED = re.compile(r"^from .*\b(pytestmark|SIZES)\b|^ +(pytestmark|SIZES),$", re.MULTILINE)
 
 TESTS = """
 import pytest

@@ -16,13 +16,20 @@ pytest.importorskip("playwright.async_api", reason="playwright is not installed:
 from playwright.async_api import expect
 
 from tests.browser.fitting import keeps_still
-from tests.chat.composing.test_composing_in_browser import SIZES, shoot
+from tests.chat.composing.test_composing_in_browser import shoot
 from tests.chat.test_browser import say
 from tests.chat.tools.conftest import calling, let_use, mark_safe
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+
+
+SIZES = pytest.mark.parametrize(
+    "size",
+    [{"width": 1280, "height": 800}, pytest.param({"width": 390, "height": 844}, marks=pytest.mark.repeats)],
+    ids=["desk", "phone"],
+)
 
 
 @SIZES
