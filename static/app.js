@@ -288,6 +288,19 @@ document.addEventListener(
   true,
 );
 
+// A form that is on its way is not sent once more: a double click would make two keys, or ask for what is gone by then.
+const AGAIN_MS = 5000; // a form whose answer is a file stays on the page
+const sentAt = new Map();
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.getAttribute("method") !== "post") return; // htmx has its own ways
+  if (event.timeStamp < sentAt.get(form) + AGAIN_MS) event.preventDefault();
+  else sentAt.set(form, event.timeStamp);
+});
+
+window.addEventListener("pageshow", () => sentAt.clear()); // back from the page that it led to
+
 // A press that waits for the answer to the one before means what the person saw, whatever button stands there by then.
 document.addEventListener(
   "submit",

@@ -215,6 +215,22 @@ async def test_what_never_reached_the_server_is_said_and_nothing_empty_is_left_o
     await expect(tab.get_by_label("What should it do next time?")).to_be_focused()
 
 
+async def test_a_second_click_on_a_form_that_is_on_its_way_sends_nothing(open_tab, session, ana):
+    await sync_to_async(give)(ana, Role.ADMINISTRATOR)
+    tab = await open_tab("/console/people/")
+    clicks = """button => {
+      const sent = [];
+      addEventListener("submit", (event) => {
+        sent.push(!event.defaultPrevented);
+        event.preventDefault(); // the page stays, so that a second click is possible however fast the server is
+      });
+      button.click();
+      button.click();
+      return sent;
+    }"""
+    assert await tab.get_by_role("button", name="Make the invitation").evaluate(clicks) == [True, False]
+
+
 async def test_it_can_be_installed(open_tab, session):
     tab = await open_tab()
     link = await tab.locator("link[rel=manifest]").get_attribute("href")
