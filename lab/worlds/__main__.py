@@ -36,8 +36,8 @@ SIZES = ("updates", "tasks", "attempts", "heldout", "every")
 TINY: Mapping[str, Any] = {"lr": 2e-3, "beta": 0, "micro_batch": 32}
 """How the tiny model learns on a line, by an adapter: weights of lines answer beside one another."""
 TINY_SIZES: Mapping[str, int] = {"updates": 5, "every": 5}
-"""How much it plays where nothing is said: enough to tell what it learned from chance, and 19 minutes of two cores that
-had a load of 13 besides, warm start and all."""
+"""How much it plays where nothing is said: enough to tell what it learned from chance, and 23 minutes of two cores that
+had a load of 15 besides, warm start and all."""
 say = partial(print, flush=True)
 
 
