@@ -253,6 +253,7 @@ class Turn(Stateful):
             # What pages count over all turns is read out of these alone: a turn's row holds its whole conversation.
             models.Index(fields=("status", "moved_at"), name="turns_by_state"),
             models.Index(fields=("session", "line", "learns", "id"), name="turns_of_sessions"),
+            models.Index(fields=("id", "status", "learns", "line", "session"), name="turns_by_key"),
             models.Index(fields=("session",), condition=models.Q(learns=False), name="turns_off_record"),
         )
 

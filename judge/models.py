@@ -51,8 +51,11 @@ class Judgement(models.Model):
         indexes = (
             # What is worth a second look is found by it: a verdict's row holds what the judge read.
             models.Index(fields=("reward_from", "confidence", "reward"), name="judgements_by_source"),
-            # So is which samples turns became.
-            models.Index(fields=("turn", "sample", "learned"), name="judgements_of_turns"),
+            # So is which samples turns became, and what they were worth.
+            models.Index(
+                fields=("turn", "sample", "learned", "reward", "reward_from", "confidence", "reason_code", "judged_at"),
+                name="judgements_of_turns",
+            ),
         )
 
     def __str__(self) -> str:
