@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import path
@@ -44,7 +46,8 @@ def learned(request: HttpRequest, number: int) -> HttpResponse:
     pages.count = totals.samples
     page = pages.get_page(request.GET.get("page"))
     # All keys are put in order, and the rows of one page are read.
-    shown_samples = Sample.objects.filter(pk__in=page.object_list).select_related("run__checkpoint", "line")
+    keys = cast("QuerySet[Any]", page.object_list)
+    shown_samples = Sample.objects.filter(pk__in=keys).select_related("run__checkpoint", "line")
     shown_samples = shown_samples.defer(*descent.HEAVY).order_by("-pk")
     context = {
         "checkpoint": shown,
