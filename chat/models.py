@@ -252,7 +252,10 @@ class Turn(Stateful):
             models.Index(fields=("created_at",), name="turns_by_time"),
             # What pages count over all turns is read out of these alone: a turn's row holds its whole conversation.
             models.Index(fields=("status", "moved_at"), name="turns_by_state"),
-            models.Index(fields=("session", "line", "learns", "id"), name="turns_of_sessions"),
+            models.Index(
+                fields=("session", "line", "learns", "id", "finish_reason", "created_at"), name="turns_of_sessions"
+            ),
+            models.Index(fields=("id", "status", "learns", "line", "session"), name="turns_by_key"),
             models.Index(fields=("session",), condition=models.Q(learns=False), name="turns_off_record"),
         )
 

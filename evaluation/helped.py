@@ -279,7 +279,9 @@ def _thumbs(turns: QuerySet[Turn]) -> tuple[dict[int, Arm], int]:
 def _regenerated(turns: QuerySet[Turn]) -> dict[int, Arm]:
     """Whole replies that were kept, and those that were asked for once more, by checkpoint."""
     whole = turns.filter(finish_reason__in=firsts.WHOLE).order_by("-created_at")
-    rows = whole.values_list("checkpoint__number", "marks")[:MOST]
+    # All keys are put in order, and the newest rows alone are read.
+    newest = Turn.objects.filter(pk__in=whole.values("pk")[:MOST]).order_by()
+    rows = newest.values_list("checkpoint__number", "marks")
     return count_arms((number, "regenerated" not in marks) for number, marks in rows)
 
 

@@ -35,7 +35,7 @@ class Judgement(models.Model):
     sample = models.OneToOneField(Sample, models.SET_NULL, null=True, blank=True, related_name="judgement")
     reason = models.CharField(max_length=200, blank=True)
     """Why there is no sample, or what of the evidence was not used."""
-    reason_code = models.CharField(max_length=24, blank=True, db_index=True)
+    reason_code = models.CharField(max_length=24, blank=True)
     """The name of that reason in `judge.samples.sample_rows.Reason`, lower case: what the ledger counts."""
     rule = models.CharField(max_length=40, blank=True)
     """The visible rule (judge.votes.visible_rules) that decided the reward without a model; empty where none did."""
@@ -50,9 +50,13 @@ class Judgement(models.Model):
     class Meta:
         indexes = (
             # What is worth a second look is found by it: a verdict's row holds what the judge read.
-            models.Index(fields=("reward_from", "confidence", "reward"), name="judgements_by_source"),
-            # So is which samples turns became.
-            models.Index(fields=("turn", "sample", "learned"), name="judgements_of_turns"),
+            models.Index(fields=("reward_from", "confidence", "reward", "turn"), name="judgements_by_source"),
+            models.Index(fields=("reason_code", "turn"), name="judgements_by_reason"),
+            # So is which samples turns became, and what they were worth.
+            models.Index(
+                fields=("turn", "sample", "learned", "reward", "reward_from", "confidence", "reason_code", "judged_at"),
+                name="judgements_of_turns",
+            ),
         )
 
     def __str__(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Case, CharField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce, Lower
 from django.utils.translation import gettext_noop
@@ -49,7 +51,7 @@ def unclear() -> QuerySet[Turn]:
     # Nearly all turns are judged: an index of states would be asked first, and find them all.
     judged = Turn.objects.annotate(state=Lower("status")).filter(state=Turn.Status.JUDGED)
     found = judged.filter(learns=True, session__learns=True, overruling=None)
-    found = found.filter(pk__in=_doubtful().values("turn"))
+    found = found.filter(pk__in=_doubtful())
     found = found.annotate(leaning=Coalesce(Subquery(total), Value(0)))
     found = found.annotate(
         because=Case(
@@ -66,10 +68,11 @@ def unclear() -> QuerySet[Turn]:
     return found.select_related("session__user", "checkpoint", "judgement").order_by("is_last", "-judgement__judged_at")
 
 
-def _doubtful() -> QuerySet[Judgement]:
-    """Verdicts among which those of `unclear` are, found by their indexes: nearly all others are not looked at."""
+def _doubtful() -> QuerySet[Judgement, Any]:
+    """The turns among which those of `unclear` are, found by indexes: nearly all others are not looked at. Each way is
+    asked for by itself: then its index alone is read, and no verdict."""
     voted = Q(reward_from="votes", confidence__lt=UNSURE)
     thumbed = Q(reward_from="thumb", reward__in=(1, -1))
-    return Judgement.objects.filter(
-        voted | thumbed | Q(reason_code__in=(Reason.NO_QUORUM.code, Reason.UNCLEAR.code))
-    ).order_by()
+    coded = Q(reason_code__in=(Reason.NO_QUORUM.code, Reason.UNCLEAR.code))
+    first, *others = (Judgement.objects.filter(way).order_by().values("turn") for way in (voted, thumbed, coded))
+    return first.union(*others, all=True)

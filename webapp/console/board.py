@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 from django.conf import settings
-from django.db.models import Case, Count, IntegerField, Min, Q, QuerySet, Value, When
+from django.db.models import Case, Count, DateTimeField, IntegerField, Min, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from chat.models import Turn
@@ -40,6 +40,9 @@ ACTIVE = Case(
 )
 """The run that is at work stands before those that are queued, and these before those that are over."""
 WAITS_ITS_TURN = When(status__in=(Run.Status.QUEUED, Run.Status.RUNNING), then="pk")
+
+UNASKED = Value(None, output_field=DateTimeField())
+"""When the first of the others entered its state: no page says it, and no index holds it beside what they are."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,8 @@ def count_states(
     oldest |= {name: {} for name in also}
     for name, rows in ({name: model._base_manager.all() for name, model in STATES.items()} | also).items():
         of = rows.order_by().annotate(of=Value(name)).values("of", "status")
-        parts.append(of.annotate(n=Count("*"), first=Min("moved_at")).values_list("of", "status", "n", "first"))
+        first = UNASKED if name in also else Min("moved_at")
+        parts.append(of.annotate(n=Count("*"), first=first).values_list("of", "status", "n", "first"))
     for name, status, number, first in parts[0].union(*parts[1:], all=True):
         counts[name][status], oldest[name][status] = number, first
     return counts, oldest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -61,7 +62,8 @@ def home(request: HttpRequest) -> HttpResponse:
 def page(request: HttpRequest, **more: Any) -> HttpResponse:
     user = person(request)
     wanted = redaction.wanted()
-    line, learned = membership.line_of(user), learned_in(user)
+    line, made = membership.line_of(user), lessons_of(user)
+    learned = learned_in(made)
     members = [] if line.is_shared else list(line.members.select_related("user").order_by("pk"))
     context = {
         "line": line,
@@ -69,7 +71,7 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "beside": [member.user for member in members if member.user_id != user.pk],
         "pools": any(member.pools for member in members if member.user_id == user.pk),
         "learns": consent.by_default(user),
-        "stored": stored(user),
+        "stored": stored(user, made),
         "checkpoints": learned,
         "learned_names": ", ".join(str(one) for one, _number in learned),
         "readers": readers(),
@@ -88,10 +90,30 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
 SAMPLE_TEXT = "I am ana@example.com, call me at +1 415 555 2671. My password is hunter2!"
 
 
-def stored(user: User) -> list[tuple[str, int, str]]:
+@dataclass(frozen=True)
+class Made:
+    """Of a person's lessons, those of one state and run."""
+
+    status: str
+    run: int | None
+    all: int
+    binned: int
+    """Of those, how many are of conversations in the bin."""
+
+
+def lessons_of(user: User) -> list[Made]:
+    """How many lessons were made of this person's turns. One query, which looks for them once."""
+    of = Turn.objects.filter(session__user=user)
+    binned = of.exclude(session__deleted_at=None)
+    rows = Sample.objects.filter(made_of(of.values("pk"))).order_by().values("status", "run")
+    rows = rows.annotate(all=Count("pk"), binned=Count("pk", filter=made_of(binned.values("pk"))))
+    return [Made(*row) for row in rows.values_list("status", "run", "all", "binned")]
+
+
+def stored(user: User, made: list[Made]) -> list[tuple[str, int, str]]:
     """(what, how many, what becomes of it) for every kind of row that holds words of this person."""
     sessions, turns = Session.objects.visible_to(user), Turn.objects.visible_to(user)
-    samples = Sample.objects.filter(made_of(Turn.objects.filter(session__user=user).values("pk")))
+    waits = (Sample.Status.READY, Sample.Status.CLAIMED)
     found = count_rows(
         sessions=sessions,
         off=sessions.filter(learns=False),
@@ -101,8 +123,6 @@ def stored(user: User) -> list[tuple[str, int, str]]:
         feedback=Feedback.objects.filter(by=user),
         verdicts=Judgement.objects.filter(turn__session__user=user).exclude(evidence=""),
         hints=Hint.objects.filter(turn__session__user=user),
-        waiting=samples.filter(status__in=(Sample.Status.READY, Sample.Status.CLAIMED)),
-        learned=samples.filter(status=Sample.Status.TRAINED),
         shadows=Shadow.objects.filter(turn__session__user=user),
         choices=BlindChoice.objects.filter(by=user),
         keys=ApiKey.objects.of_people().filter(user=user),
@@ -136,12 +156,12 @@ def stored(user: User) -> list[tuple[str, int, str]]:
         ),
         (
             _("lessons that wait"),
-            found["waiting"],
+            sum(one.all for one in made if one.status in waits),
             _("runs to come learn from them, or a person's “Learn now”"),
         ),
         (
             _("lessons that were learned"),
-            found["learned"],
+            sum(one.all for one in made if one.status == Sample.Status.TRAINED),
             _("they are in weights: see below"),
         ),
         (
@@ -162,10 +182,10 @@ def stored(user: User) -> list[tuple[str, int, str]]:
     ]
 
 
-def learned_in(user: User) -> list[tuple[Checkpoint, int]]:
-    """The checkpoints that learned from this person, the newest first, and from how many replies."""
-    samples = consent.learned_from(Turn.objects.visible_to(user))
-    counts = dict(samples.order_by().values("run").annotate(n=Count("pk")).values_list("run", "n"))
+def learned_in(made: list[Made]) -> list[tuple[Checkpoint, int]]:
+    """The checkpoints that learned from this person, the newest first, and from how many replies outside the bin."""
+    trained = (one for one in made if one.status == Sample.Status.TRAINED)
+    counts = {one.run: n for one in trained if (n := one.all - one.binned)}
     rows = Checkpoint.objects.filter(run__in=counts).select_related("run").defer(*lineage.LONG).order_by("-number")
     return [(one, counts[one.run.pk]) for one in rows]
 

@@ -466,9 +466,12 @@ def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
 
 
 def test_checkpoints_that_learned_are_listed_with_how_many_replies(make_lesson, make_checkpoint, talker):
-    from webapp.people.privacy_page import learned_in
+    from webapp.people.privacy_page import learned_in, lessons_of
 
     run = make_checkpoint(1).run
     make_lesson("trained", run=run)
     make_lesson("trained", run=run)
-    assert learned_in(talker) == [(Checkpoint.objects.get(number=1), 2)]
+    assert learned_in(lessons_of(talker)) == [(Checkpoint.objects.get(number=1), 2)]
+    Session.objects.update(deleted_at=timezone.now())  # in the bin: still kept, and no longer listed
+    made = lessons_of(talker)
+    assert (sum(one.all for one in made), learned_in(made)) == (2, [])

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import path
@@ -39,17 +41,21 @@ def learned(request: HttpRequest, number: int) -> HttpResponse:
     is_whole = request.GET.get("of") == "all"
     steps = lineage.ancestry(shown)
     rows = [step.checkpoint for step in steps] if is_whole else [shown]
-    found = Sample.objects.filter(lineage.samples(rows)).select_related("run__checkpoint", "line").defer(*descent.HEAVY)
-    totals, pages = descent.totals(rows)[0], Paginator(found.order_by("-pk"), PAGE)
+    found = Sample.objects.filter(lineage.samples(rows)).order_by("-pk").values("pk")
+    totals, pages = descent.totals(rows)[0], Paginator(found, PAGE)
     pages.count = totals.samples
     page = pages.get_page(request.GET.get("page"))
+    # All keys are put in order, and the rows of one page are read.
+    keys = cast("QuerySet[Any]", page.object_list)
+    shown_samples = Sample.objects.filter(pk__in=keys).select_related("run__checkpoint", "line")
+    shown_samples = shown_samples.defer(*descent.HEAVY).order_by("-pk")
     context = {
         "checkpoint": shown,
         "steps": steps,
         "is_whole": is_whole,
         "totals": totals,
         "page": page,
-        "lessons": descent.lessons(list(page.object_list)),
+        "lessons": descent.lessons(list(shown_samples)),
         "origin": descent.origin(shown),
     }
     return render(request, "checkpoints/lineage.html", context)
