@@ -237,6 +237,9 @@ class Turn(Stateful):
     repeated = False
     """True on a turn that `asking.open_turns` found in place of opening it: the same message was sent before."""
 
+    waits = False
+    """True while its reply is being written and the engine does not answer (chat.replying.replies)."""
+
     # What `branches.draw` and the session's socket work out for a page. No columns: a turn that was not drawn has none.
     said: list[dict[str, Any]]
     made: list[ToolCall]

@@ -36,6 +36,8 @@ class ChatConsumer(PageSocket):
     """The turns of such chips."""
     ended: frozenset[str] = frozenset()
     """Turns that were shown whole: a picture of one still growing comes too late."""
+    waiting: frozenset[str] = frozenset()
+    """Turns that were shown to wait for the engine."""
 
     @property
     def session(self) -> UUID:
@@ -62,12 +64,26 @@ class ChatConsumer(PageSocket):
         await self.push(await sync_to_async(self.draw_chips)())
 
     async def turn_grew(self, event: dict[str, Any]) -> None:
-        if event["turn"] not in self.ended:
-            await self.send(text_data=f'<div id="said-{event["turn"]}" hx-swap-oob="innerHTML">{event["html"]}</div>')
+        turn = event["turn"]
+        if turn in self.ended:
+            return
+        html = f'<div id="said-{turn}" hx-swap-oob="innerHTML">{event["html"]}</div>'
+        if turn in self.waiting:
+            self.waiting -= {turn}
+            html += f'<div id="waits-{turn}" hx-swap-oob="innerHTML"></div>'
+        await self.send(text_data=html)
+
+    async def turn_waits(self, event: dict[str, Any]) -> None:
+        """The engine does not answer. Its writer says so again and again; a tab shows it, and reads it aloud, once."""
+        if event["turn"] not in self.ended | self.waiting:
+            self.waiting |= {event["turn"]}
+            context = {"turn_id": event["turn"], "user": self.scope["user"]}
+            await self.push(await sync_to_async(render_to_string)("chat/_waits.html", context))
 
     async def turn_changed(self, event: dict[str, Any]) -> None:
         """A turn appeared, or its reply ended."""
         is_written = event["status"] == Turn.Status.ANSWERING
+        self.waiting -= {event["turn"]}
         self.ended = self.ended - {event["turn"]} if is_written else self.ended | {event["turn"]}
         await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
 

@@ -35,6 +35,9 @@ FRESH_S = 1.0
 
 NAMES = (_("database"), _("disk"), _("redis"), _("engine"), _("judge worker"), _("learn worker"))
 
+KNOWN_S = 10.0
+"""How long what was last heard of the engine stands for pages that do not ask it themselves."""
+
 LOCK_S = 1.0
 """How long the try to write waits for the process that has SQLite locked."""
 
@@ -79,6 +82,8 @@ async def readyz(request: HttpRequest) -> JsonResponse:
 
 _seen: tuple[float, dict[str, Check]] = (-FRESH_S, {})
 _missing: frozenset[str] = frozenset()
+_heard: tuple[float, bool] = (-KNOWN_S, True)
+"""When the engine was asked last, and whether it answered."""
 
 
 def note(missing: Mapping[str, str]) -> None:
@@ -159,11 +164,25 @@ def _disk() -> Check:
     return Check(True)
 
 
+async def hear_engine() -> None:
+    """Ask the engine, unless that was done less than FRESH_S ago, so that `is_engine_away` knows."""
+    if time.monotonic() - _heard[0] >= FRESH_S:
+        await _engine()
+
+
+def is_engine_away() -> bool:
+    """Whether the engine did not answer when it was asked last; False where that is KNOWN_S ago. Asks nothing."""
+    at, answered = _heard
+    return not answered and time.monotonic() - at < KNOWN_S
+
+
 async def _engine() -> Check:
+    global _heard
     try:
         ready = await asyncio.wait_for(engines.policy().ready(), TIMEOUT_S)
     except TimeoutError:
         ready = False
+    _heard = time.monotonic(), ready
     if ready:
         return Check(True)
     return Check(False, _("The engine does not answer: it may still be loading its model; else see the engine's log."))

@@ -19,6 +19,8 @@ class ReplyDelta:
     """The likeliest tokens in each id's place, as (id, log-prob), where `Sampling.top_logprobs` asked for them."""
     cached_tokens: int = 0
     """How much of the prompt was not computed anew; known with the last piece."""
+    waits: bool = False
+    """The engine does not answer; the reply goes on when it is back."""
 
     @property
     def text(self) -> str:

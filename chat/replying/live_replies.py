@@ -40,20 +40,21 @@ def begin(work: Coroutine[Any, Any, Result], context: contextvars.Context | None
 
 async def speak(turn: Turn, engine: Engine) -> None:
     """Write the reply down and publish it as it grows. Failures end up in the row, where the page finds them."""
-    text, more, is_over = "", asyncio.Event(), False
+    text, more, is_over, waits = "", asyncio.Event(), False, False
 
     async def paint() -> None:
         while await more.wait() and not is_over:
             more.clear()
-            await publish(turn, text)
+            await (publish_wait(turn) if waits else publish(turn, text))
             await asyncio.sleep(FRAME_S)
 
     painter = asyncio.create_task(paint())
     try:
         async for delta in replies.reply(turn, engine):
             text += delta.text
-            if delta.text:
+            if delta.text or delta.waits or waits:
                 more.set()
+            waits = delta.waits
     except TalkbackError as failure:
         log.info("turn %s ended early: %s", turn.pk, failure)
     except Exception as error:
@@ -77,6 +78,11 @@ async def publish(turn: Turn, text: str, failure: str = "") -> None:
     """Show the whole reply so far, and what ended it: a tab that missed some catches up with the next picture."""
     note = format_html('<p class="note bad" role="alert">{}</p>', failure) if failure else ""
     await send(turn, {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text) + note})
+
+
+async def publish_wait(turn: Turn) -> None:
+    """Show that the reply waits for an engine that does not answer. Said at each beat: a tab may have just come."""
+    await send(turn, {"type": "turn.waits", "turn": str(turn.pk)})
 
 
 async def publish_calls(turn: Turn) -> None:

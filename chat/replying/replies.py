@@ -36,7 +36,15 @@ from checkpoints.models import Checkpoint
 from core import stores, threads
 from core.errors import IllegalMove, TalkbackError
 from gpu_workers.engine.interface import Engine
-from gpu_workers.errors import AdapterMissing, EngineGarbled, EngineUnavailable, KeyRefused, WeightsExchanged
+from gpu_workers.errors import (
+    AdapterMissing,
+    AdapterNotApplied,
+    EngineGarbled,
+    EngineUnavailable,
+    KeyRefused,
+    NoRoom,
+    WeightsExchanged,
+)
 from gpu_workers.types import Delta, Sampling
 
 log = logging.getLogger(__name__)
@@ -154,7 +162,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     await draft.close("abort")
                     yield ReplyDelta(tuple(pieces), finish_reason="abort")
                 elif given is None:
-                    yield ReplyDelta()
+                    yield ReplyDelta(waits=turn.waits)
                 else:
                     delta = draft.take(given)
                     if begun is None:  # else the row keeps the words of its ids until the reply ends
@@ -291,7 +299,7 @@ async def attempts(
             name = checkpoint.adapter or None
             async with aclosing(ask(*course.question(), adapter=name)) as stream:  # type: ignore[type-var]
                 async for delta in stream:
-                    has_spoken = True
+                    has_spoken, turn.waits = True, False
                     away_since, pause_s, delta = None, FIRST_PAUSE_S, course.take(delta)
                     if course.is_resumed and "resumed" not in marks:
                         marks.append("resumed")
@@ -309,6 +317,7 @@ async def attempts(
                 or not course.resume()
             ):
                 raise
+            turn.waits = not isinstance(failure, AdapterMissing | AdapterNotApplied | NoRoom)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)
         if is_gone and not has_spoken:

@@ -19,7 +19,7 @@ from judge.models import Judgement, Vote
 from tests.rows import made_by
 from training import config
 from training.models import Run, Sample
-from webapp import heartbeats, logs
+from webapp import health, heartbeats, logs
 
 PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 
@@ -84,6 +84,12 @@ def workers(monkeypatch):
     workers = Heartbeats()
     monkeypatch.setattr(heartbeats, "_redis", lambda url: workers)
     return workers
+
+
+@pytest.fixture(autouse=True)
+def unheard(monkeypatch):
+    """What an earlier test heard of its engine is not known here."""
+    monkeypatch.setattr(health, "_heard", (-health.KNOWN_S, True))
 
 
 class Logged:

@@ -26,7 +26,7 @@ from training.batches import Filling
 from training.config import Recipe
 from training.hours import HoursInvalid, Wait
 from training.models import Run, Sample
-from webapp import heartbeats
+from webapp import health, heartbeats
 from webapp.amounts import span
 from webapp.console.loop.facts import Facts
 from webapp.console.loop.stations import Station, stations
@@ -115,6 +115,7 @@ def gather(**also: QuerySet[Any, Any]) -> Facts:
         on_hold=sum(one.status == status.PASSED and one.is_on_hold for one in checkpoints),
         approved=next((one for one in checkpoints if one.status == status.APPROVED), None),
         silences=silences,
+        is_engine_away=health.is_engine_away(),
         stopped=have_stopped(),
         unknown=are_unknown(),
         wait=wait,

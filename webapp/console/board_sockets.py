@@ -17,6 +17,7 @@ from accounts.roles import may
 from chat.sockets import PageSocket
 from core.visible import visible
 from training.models import Run
+from webapp import health
 from webapp.console import fragments
 from webapp.console.training import run_pages
 from webapp.live_pages import BOARD
@@ -35,6 +36,8 @@ class BoardConsumer(PageSocket):
     """One open board: moves come in as nudges, parts of the page go out, each only when it has changed."""
 
     watch: asyncio.Task[None] | None = None
+    hears_engine = True
+    """Whether what is shown says that the engine does not answer."""
     is_over = False
     """What is shown now stays as it is."""
 
@@ -72,6 +75,8 @@ class BoardConsumer(PageSocket):
         shown: dict[str, str] = {}
         while not self.is_over and await self.may_stay():
             self.changed.clear()
+            if self.hears_engine:  # here, where an engine that hangs keeps no thread waiting
+                await health.hear_engine()
             read = await database_sync_to_async(self.parts)()
             parts = {name: visible(html) for name, html in read.items()}
             bare = {name: AGE.sub(r"\1", html) for name, html in parts.items()}
@@ -87,6 +92,8 @@ class BoardConsumer(PageSocket):
 class TurnsConsumer(BoardConsumer):
     """One open list of turns: the same nudges, and the list as far as it is narrowed."""
 
+    hears_engine = False
+
     def parts(self) -> dict[str, str]:
         status = parse_qs(self.scope["query_string"].decode()).get("status", [""])[0]
         return fragments.render_turns(status)
@@ -94,6 +101,8 @@ class TurnsConsumer(BoardConsumer):
 
 class RunConsumer(BoardConsumer):
     """One open page of a run: the same nudges, and the parts of that run until it is over."""
+
+    hears_engine = False
 
     def may_see(self, user: User) -> bool:
         return may(user, "training") and Run.objects.filter(pk=self.run).exists()

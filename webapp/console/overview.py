@@ -21,7 +21,7 @@ class Now:
     """The one thing to know. The template has a sentence, a bar and a button for each kind."""
 
     kind: str
-    """stuck | candidate | going_live | learning | examining | judges | failed | held | lessons"""
+    """engine | stuck | candidate | going_live | learning | examining | judges | failed | held | lessons"""
     stop: Station
     """The stop of the loop that it is about."""
     done: int = 0
@@ -44,10 +44,13 @@ class Waiting:
 
 
 def now(board: Board) -> Now:
-    """What is stuck, else what a person can decide, else what is at work, else how full the next training is."""
+    """That no reply can be written, else what is stuck, else what a person can decide, else what is at work, else how
+    full the next training is."""
     facts, stops = board.facts, {stop.key: stop for stop in board.stations}
     batch = facts.batch
     filled = min(batch.ready, batch.size)
+    if facts.is_engine_away:
+        return Now("engine", stops["talk"])
     if stuck := board.stuck:
         return Now("stuck", stuck[0])
     if facts.passed:

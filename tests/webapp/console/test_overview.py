@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection
 from django.template.loader import render_to_string
 from django.test.utils import CaptureQueriesContext
@@ -15,11 +16,13 @@ from django.utils import timezone
 from checkpoints.models import Checkpoint
 from core import stores
 from judge.models import Judgement
+from tests.sockets import Tab
 from tests.webapp.conftest import text_of
 from tests.webapp.console.test_console_board import NOW, facts, run
 from training.batches import Filling
 from training.hours import Wait
-from webapp.console import overview
+from webapp import health
+from webapp.console import board_sockets, overview
 from webapp.console.board import Board
 from webapp.console.loop.stations import stations
 from webapp.console.review import waiting
@@ -49,6 +52,7 @@ def part(page: str, name: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
+        ("engine", {"is_engine_away": True, "turns": {"observed": 1}, "silences": {"judge": 40.0, "learn": 0.0}}),
         ("stuck", {"turns": {"observed": 1}, "silences": {"judge": 40.0, "learn": 0.0}, "passed": PASSED}),
         ("candidate", {"passed": PASSED, "checkpoints": {"passed": 1}, "run": run("running", heartbeat_at=NOW)}),
         ("learning", {"run": run("running", heartbeat_at=NOW, progress={"share": 0.25}), "stopped": True}),
@@ -88,6 +92,22 @@ def test_a_headline_speaks_of_lessons_and_not_of_mechanics():
         r"</?strong>", "", shown
     )
     assert "0.7144" not in shown
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+async def test_an_overview_says_first_that_the_engine_does_not_answer(operator, console, engine, monkeypatch):
+    monkeypatch.setattr(board_sockets, "TICK_S", 0.05)
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    away = 'id="board-headline" class="now engine stuck"'
+    async with Tab("/ws/console/", operator) as tab:
+        assert away not in await tab.sees('id="board-headline"')
+        engine.goes_down()
+        for shown in (await tab.sees(away), await sync_to_async(page_of)(console)):
+            assert away in shown
+            assert "<strong>The engine does not answer.</strong> Replies wait until it is back." in shown
+            assert '<a class="button primary" id="to-engines" href="/console/engines/">' in shown
+        engine.comes_back()
+        assert away not in await tab.sees('id="board-headline"')
 
 
 def test_a_candidate_asks_for_a_look_and_a_decision(console, make_checkpoint):

@@ -42,6 +42,8 @@ class Facts:
     approved: Checkpoint | None = None
     silences: Mapping[str, float | None] | None = field(default_factory=lambda: {"judge": 0.0, "learn": 0.0})
     """Seconds since each queue's worker was heard; None: Redis is away."""
+    is_engine_away: bool = False
+    """The engine was asked a moment ago, and did not answer."""
     stopped: bool = False
     """Votes would teach, and every judge has stopped (judge.calibration.vote_floor)."""
     unknown: bool = False
