@@ -606,13 +606,25 @@ async function refresh() {
   window.htmx.process(standing);
 }
 
-// Earlier turns come in above: what is being read stays where it is.
+// Earlier turns come in above: what is being read stays where it is. The focus of who pressed the link is on what came.
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.target.id !== "earlier" || !event.detail.shouldSwap) return;
   const area = scroller();
   const fromEnd = area.scrollHeight - area.scrollTop;
+  const after = event.detail.target.nextElementSibling;
+  const pressed = event.detail.target.contains(document.activeElement);
   follow = false;
-  document.addEventListener("htmx:afterSwap", () => (area.scrollTop = area.scrollHeight - fromEnd), { once: true });
+  document.addEventListener(
+    "htmx:afterSwap",
+    () => {
+      area.scrollTop = area.scrollHeight - fromEnd;
+      if (!pressed) return;
+      const newest = after.previousElementSibling;
+      newest.tabIndex = -1; // an article takes a focus only so
+      newest.focus({ preventScroll: true });
+    },
+    { once: true },
+  );
 });
 
 // They come before the top is reached.

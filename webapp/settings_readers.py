@@ -21,11 +21,13 @@ def yes_or_no(name: str) -> bool | None:
 
 
 def allowed_hosts(named: str, listens: str) -> list[str]:
-    """The names in `named`, the address that web `listens` on, and always this machine, which asks /readyz."""
+    """The names in `named`, the address that web `listens` on, and always this machine, which asks /readyz.
+
+    Each stands there once."""
     hosts = [host.strip() for host in named.split(",") if host.strip()]
     if listens not in ("", "*", "0.0.0.0", "::"):  # noqa: S104  # it is compared, and not listened on
         hosts.append(f"[{listens}]" if ":" in listens else listens)
-    return [*hosts, "localhost", "127.0.0.1", "[::1]"]
+    return list(dict.fromkeys([*hosts, "localhost", "127.0.0.1", "[::1]"]))
 
 
 def speaks_https(said: bool | None, trusted: list[str]) -> bool:

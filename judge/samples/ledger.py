@@ -116,7 +116,7 @@ ADVICE: Mapping[str, str] = {
     Reason.MARKS_LOST.code: gettext_noop("Mark the words once more, on a reply of the model as it is served now."),
     Reason.LEARNED.code: gettext_noop("Nothing to do: it was learned before this was said, and once is enough."),
     Reason.WITHDRAWN.code: gettext_noop(
-        "What it taught is in weights already: Cleanings learns them again without it."
+        "What it taught is in weights already: Unlearning learns them again without it."
     ),
     Reason.NO_JUDGE.code: gettext_noop(
         "Measure the judges anew, or overrule the floor, under Judges. People's words teach meanwhile."

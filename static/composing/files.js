@@ -41,9 +41,14 @@
     );
   }
 
-  function add(files) {
-    if (!files.length) return;
+  const same = (one, other) => ["name", "size", "type", "lastModified"].every((fact) => one[fact] === other[fact]);
+
+  // Every way in ends here: what is chosen a second time is said and left out, as the model would read it twice.
+  function add(chosen) {
+    if (!chosen.length) return;
+    const files = chosen.filter((file, at) => ![...held, ...chosen.slice(0, at)].some((other) => same(file, other)));
     hold([...held, ...files]);
+    if (!files.length) return announce(fill(gettext("%(name)s is attached already."), { name: chosen[0].name }));
     const one = fill(gettext("%(name)s is added."), { name: files[0].name });
     announce(files.length === 1 ? one : fill(gettext("%(n)s files are added."), { n: files.length }));
   }

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 
-from accounts.models import Role
+from accounts.models import Account, Role
 from accounts.roles import give
 from chat.models import Turn
 from webapp import sample_lesson
@@ -64,6 +64,35 @@ async def test_an_open_overview_moves_by_itself(open_tab, operator, engine):
     await expect(tab.locator("body")).not_to_have_class(re.compile("offline"))
     await sync_to_async(sample_lesson.open_question)(operator, 0, "Why?")
     await expect(stops).to_contain_text("1 turn")
+
+
+BROKEN = """() => [...document.querySelectorAll('.stepper :is(.stage, .stage-figure)')].flatMap((one) => {
+    const text = one.firstChild;
+    return [...text.data.matchAll(/[^\\s-]+/g)].filter((word) => {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        return range.getClientRects().length > 1;
+    }).map((word) => word[0]);
+})"""
+"""The words of the stops that stand on more than one line."""
+
+
+async def test_no_stop_of_a_narrow_overview_breaks_inside_a_word(open_tab, operator):
+    await Account.objects.filter(user=operator).aupdate(language="de")
+    tab = await open_tab("/console/")
+    await tab.set_viewport_size(PHONE)
+    await expect(tab.locator(".stepper")).to_contain_text("0 Wortwechsel")  # 88 px wide, and a fourth of it has 85
+    assert await tab.evaluate(BROKEN) == []
+    await fits(tab)
+
+
+async def test_folds_of_a_card_stand_apart(open_tab, operator):
+    tab = await open_tab("/console/judges/")
+    folds = tab.get_by_role("region", name="What judges are told").locator("details")
+    await expect(folds).to_have_count(2)
+    first, second = [await fold.bounding_box() for fold in await folds.all()]
+    assert second["y"] - first["y"] - first["height"] == 12  # --space-3
 
 
 async def test_a_webhook_is_added_by_keyboard_and_refused_inside_this_machine(open_tab, operator):

@@ -394,8 +394,10 @@ async def test_earlier_messages_come_in_above_by_a_link_until_there_are_none(ope
     tab = await open_tab(f"/chats/{chat.pk}/")
     turns = tab.locator("#turns > article")
     link = tab.get_by_role("link", name="Earlier messages")
-    await link.evaluate("link => link.click()")  # by keyboard: nothing was scrolled
+    await link.evaluate("link => link.focus({ preventScroll: true })")
+    await tab.keyboard.press("Enter")
     await expect(turns).to_have_count(16)
+    await expect(tab.get_by_label("Turn 12", exact=True)).to_be_focused()  # 13 to 20 stood there: it came last
     await tab.evaluate("refresh()")
     await expect(turns).to_have_count(16)
     await link.evaluate("link => link.click()")

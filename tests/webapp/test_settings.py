@@ -18,7 +18,7 @@ HERE = ["localhost", "127.0.0.1", "[::1]"]
     ("named", "listens", "hosts"),
     [
         ("", "", HERE),
-        (" talk.example.org, ,", "127.0.0.1", ["talk.example.org", "127.0.0.1", *HERE]),
+        (" talk.example.org, ,", "127.0.0.1", ["talk.example.org", "127.0.0.1", "localhost", "[::1]"]),
         ("talk.example.org", "0.0.0.0", ["talk.example.org", *HERE]),
         ("", "192.0.2.7", ["192.0.2.7", *HERE]),
         ("", "2001:db8::7", ["[2001:db8::7]", *HERE]),

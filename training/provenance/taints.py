@@ -30,7 +30,7 @@ WITHDRAWN = gettext_noop("its feedback was withdrawn")
 SAYS = {
     "one": gettext_noop("What was learned of a reply was taken back, and is in the weights of %(names)s."),
     "many": gettext_noop("What was learned of %(n)s replies was taken back, and is in the weights of %(names)s."),
-    "then": gettext_noop("Cleanings learns the line again without it."),
+    "then": gettext_noop("Unlearning learns the line again without it."),
 }
 """What notices say, kept in English (webapp.serving.retold)."""
 

@@ -43,6 +43,15 @@ TONES = {
 
 
 @register.filter
+def with_code(sentence: str) -> SafeString:
+    """What stands between backticks in a sentence of ours, as code."""
+    parts = enumerate(sentence.split("`"))
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>", part) if at % 2 else part,) for at, part in parts)
+    )
+
+
+@register.filter
 def ago(moment: datetime | None) -> str:
     """How long ago, shortly: "3 min"."""
     return span((timezone.now() - moment).total_seconds()) if moment else ""

@@ -201,6 +201,19 @@ async def test_a_file_goes_with_a_message_and_folds_up(open_tab, engine, session
     assert last.messages[-1]["content"] == "Thank you"
 
 
+async def test_a_file_chosen_twice_goes_once_and_another_of_its_name_goes_too(open_tab, engine, session, tmp_path):
+    tab = await open_tab(f"/chats/{session.pk}/")
+    for folder, words in (("one", "ana"), ("two", "ben and cleo")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "people.txt").write_text(words)
+    for folder, said in (("one", "added"), ("one", "attached already"), ("two", "added")):
+        await tab.get_by_label("Add text files").set_input_files(tmp_path / folder / "people.txt")
+        await expect(tab.locator("#announcer")).to_have_text(f"people.txt is {said}.")
+    await expect(tab.locator("#attached li")).to_have_count(2)
+    await say(tab, "Who is there?")
+    await expect(tab.locator(".said .file")).to_have_count(2)
+
+
 async def test_a_picture_is_refused_in_plain_words_and_the_message_stays(open_tab, engine, session):
     tab = await open_tab(f"/chats/{session.pk}/")
     about = [{"name": "cat.png", "mimeType": "image/png", "buffer": b"\x89PNG"}]

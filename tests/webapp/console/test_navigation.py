@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
@@ -15,6 +16,10 @@ ROOMS = ("console", "worlds", "connect", "preferences", "settings", "privacy", "
 
 FOR_SCRIPTS = {"console:waiting", "privacy:erasing", "console:overlay", "console:overlay_figures"}
 """What a page of ours asks for by itself, or a form of a list that is empty here."""
+
+
+SAY_MORE = {"console:settings", "console:helped", "admin:index"}
+"""Settings and Did it help? say whose, as each person has such a page as well; Django heads its own page."""
 
 
 def rail_of(page: str) -> str:
@@ -89,6 +94,18 @@ def test_a_page_opens_its_entry_and_its_tab(operator, view, entry, tab):
     found = navigation.rail(view, operator)
     assert [one.title for one in found if one.is_open] == [entry]
     assert [one.title for each in found for one in each.tabs if one.is_open] == [tab]
+
+
+def pages_of_the_rail():
+    places = [place for _title, _icon, inside in navigation.ENTRIES for place in inside]
+    return [(place.view, str(place.title)) for place in places if place.view not in SAY_MORE]
+
+
+@pytest.mark.parametrize(("view", "tab"), pages_of_the_rail())
+def test_a_page_is_headed_and_titled_by_the_words_that_led_to_it(console, view, tab):
+    page = unescape(text_of(console.get(reverse(view))))
+    assert f"<title>{tab} · Talkback</title>" in page
+    assert re.search(r"<h1>\s*(.*?)\s*</h1>", page)[1] == tab
 
 
 def test_a_page_that_is_not_there_is_not_named(operator, monkeypatch):

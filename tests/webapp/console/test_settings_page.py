@@ -147,5 +147,11 @@ def test_the_search_finds_no_value(console, give):
     assert re.findall(r'<tr id="(\w+)">', page) == []
 
 
+def test_what_a_meaning_sets_in_backticks_is_code_on_the_page(console):
+    page = text_of(console.get(reverse("console:settings"), {"q": "SECRET_KEY"}))
+    assert "Signs sessions and links; <code>make up</code> makes one, containers have to be given one." in page
+    assert "`" not in text_of(console.get(reverse("console:settings")))
+
+
 def test_nothing_can_be_posted(console):
     assert console.post(reverse("console:settings"), {"RETAIN_LAST": "3"}).status_code == 405

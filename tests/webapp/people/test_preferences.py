@@ -38,7 +38,7 @@ def own(client, talker):
 
 def test_an_empty_page_says_what_to_do(own):
     page = text_of(own.get(OWN))
-    assert "What you keep asking for" in page
+    assert "What I’ve taught" in page
     assert "Nothing yet. Say how a reply should have been" in page
     assert reverse("chat:home") in page
 

@@ -107,7 +107,7 @@ def learn_again(request: HttpRequest) -> HttpResponse:
     elif may(user, "checkpoints"):
         return cleanings.begin(request, target)
     else:
-        text = f"{user} asks that {target} be learned again without what they took back. Cleanings does that."
+        text = f"{user} asks that {target} be learned again without what they took back. Unlearning does that."
         notices.tell(f"wish {user.pk} {target.line_id}", text, level=Notice.Level.INFO, checkpoint=target)
         said = _("Those who run this Talkback read now that you want %(checkpoint)s learned again without it.")
         tell(request, said % {"checkpoint": target})
