@@ -60,12 +60,10 @@ def resolve(url: str, *, inside: bool, setting: str) -> Target:
         raise AddressRefused(_("The host %(host)s is not found.") % {"host": parts.hostname}) from None
     addresses = [str(one[4][0]).partition("%")[0] for one in found]
     if not inside and (within := [one for one in addresses if not is_outside(one)]):
+        named = parts.hostname if parts.hostname == within[0] else f"{parts.hostname} ({within[0]})"
         raise AddressRefused(
-            _(
-                "The host %(host)s is %(address)s, inside this machine or its network. To allow that, start with "
-                "%(setting)s=1."
-            )
-            % {"host": parts.hostname, "address": within[0], "setting": setting}
+            _("%(host)s is inside this machine or its network. To allow that, start with %(setting)s=1.")
+            % {"host": named, "setting": setting}
         )
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, parts.hostname, port, addresses[0], path)

@@ -287,7 +287,7 @@ async def test_an_address_inside_is_refused_at_each_call_and_not_at_adding_alone
     await say("Price?")
     (call,) = await calls_of(session)
     assert call.status == "failed"
-    assert call.result.startswith("Error: The server shop was not reached: The host 127.0.0.1 is 127.0.0.1, inside")
+    assert call.result.startswith("Error: The server shop was not reached: 127.0.0.1 is inside")
 
 
 class Doorman(BaseHTTPRequestHandler):

@@ -49,7 +49,9 @@ def test_an_address_inside_is_refused_with_the_setting_that_allows_it(console, s
     settings.TOOLS_INSIDE = False
     answer = console.post("/console/tools/add/", {"name": "shop", "url": "http://127.0.0.1:9/mcp", "token": ""})
     assert answer.status_code == 422
-    assert "127.0.0.1, inside this machine or its network. To allow that, start with TOOLS_INSIDE=1." in text_of(answer)
+    assert ">127.0.0.1 is inside this machine or its network. To allow that, start with TOOLS_INSIDE=1." in text_of(
+        answer
+    )
     assert not ToolServer.objects.exists()
 
 

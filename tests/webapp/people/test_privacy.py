@@ -263,7 +263,7 @@ def test_the_page_counts_what_is_stored_and_names_who_reads(page, lesson, settin
     text = text_of(page.get("/privacy/"))
     assert '<th scope="row">conversations</th><td class="number">1</td>' in text
     assert '<th scope="row">lessons that wait</th><td class="number">1</td>' in text
-    assert "No checkpoint has learned from you." in text
+    assert "No checkpoint has learned from what is stored of you." in text
     assert "stays here" in text
     assert "leaves this machine" not in text
 
@@ -350,6 +350,7 @@ def test_what_was_learned_is_named_and_an_operator_is_asked_to_have_it_out(page,
     make_lesson("trained", run=checkpoint.run)
     text = text_of(page.post("/privacy/delete/", {"sure": "delete"}, follow=True))
     assert '1 reply was learned from before that, and is in the weights of <span class="badge">talkback@1' in text
+    assert "No checkpoint has learned from you" not in text  # weights are no store, and hold it
     assert Taint.objects.get().checkpoint == checkpoint
     answer = text_of(page.post("/privacy/learn-again/", follow=True))
     assert "Those who run this Talkback read now that you want talkback@1 learned again without it." in answer
