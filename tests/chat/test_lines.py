@@ -103,10 +103,9 @@ async def test_a_pinned_key_keeps_its_checkpoint_and_a_key_is_pinned_to_ones_own
 
 def test_a_line_costs_a_new_turn_no_query_more(ana):
     def asked():
-
         with CaptureQueriesContext(connection) as caught:
             ask_in(Session.objects.create(user=ana), HI["messages"])
-        return len(caught)
+        return len([one for one in caught if "chat_clientrules" not in one["sql"]])  # looked at every few seconds
 
     asked()
     alone = asked()
