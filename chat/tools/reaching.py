@@ -16,7 +16,6 @@ from chat.tools.calls import CALL_S, START_S
 from chat.tools.servers import ToolServer
 from core import outside
 from core.errors import TalkbackError
-from core.mcp import MISSING, is_installed
 from core.mcp.results import Answered, shown
 from core.visible import visible
 
@@ -72,9 +71,7 @@ async def call(server: ToolServer, tool: str, definition: str, arguments: Mappin
 @asynccontextmanager
 async def reached(server: ToolServer) -> AsyncIterator[Any]:
     """A link to this server (core.mcp.link.Link), for as long as the block lasts. Raises ServerFailed."""
-    if not is_installed():
-        raise ServerFailed(MISSING)
-    from core.mcp import link, streams  # the package is optional, and heavy
+    from core.mcp import link, streams  # heavy
     from core.mcp.programs import Own
 
     words, talker = streams.LastWords(), None

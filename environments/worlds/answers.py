@@ -56,7 +56,7 @@ REWRITTEN = (
 def require(check: Check) -> None:
     """Raises Unplayable where what this check needs is not installed."""
     if check == "math" and importlib.util.find_spec("math_verify") is None:
-        raise Unplayable("Answers are compared by math-verify: install it with `pip install 'talkback[worlds]'`.")
+        raise Unplayable("Answers are compared by math-verify: `python3 -m installation install worlds`.")
 
 
 def is_right(gold: str, said: str, check: Check = "math") -> bool:

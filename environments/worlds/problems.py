@@ -63,7 +63,7 @@ class ReasoningGym(Source):
             from reasoning_gym.factory import DATASETS, create_dataset
         except ImportError as error:
             raise Unplayable(
-                "These tasks are made by reasoning-gym: install it with `pip install 'talkback[worlds]'`."
+                "These tasks are made by reasoning-gym: `python3 -m installation install worlds`."
             ) from error
         offered = sorted(key for key, (kind, _) in DATASETS.items() if _has_one_answer(kind, ProceduralDataset))
         if name not in offered:

@@ -94,4 +94,4 @@ def has_parquet() -> bool:
 def require_parquet() -> None:
     """Raises ExportRefused where pyarrow is not installed."""
     if not has_parquet():
-        raise ExportRefused(_("Parquet needs pyarrow: pip install 'talkback[datasets]', or choose JSON lines."))
+        raise ExportRefused(_("Parquet needs pyarrow: python3 -m installation install datasets, or choose JSON lines."))

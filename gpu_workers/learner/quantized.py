@@ -30,7 +30,8 @@ def load(folder: Path | str, dtype: torch.dtype, device: torch.device) -> Any:
     lacking = [name for name in ("bitsandbytes", "accelerate") if importlib.util.find_spec(name) is None]
     if lacking:
         raise NotQuantizable(
-            f"base_bits 4 needs {' and '.join(lacking)}: pip install 'talkback[quantized]', or set base_bits to 16."
+            f"base_bits 4 needs {' and '.join(lacking)}: python3 -m installation install quantized, "
+            "or set base_bits to 16."
         )
     how = BitsAndBytesConfig(
         load_in_4bit=True,

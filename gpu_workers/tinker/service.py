@@ -49,7 +49,7 @@ class Service:
             try:
                 self._package = importlib.import_module("tinker")
             except ImportError as error:
-                raise TinkerMissing("LEARNER=tinker needs the package: pip install 'talkback[tinker]'.") from error
+                raise TinkerMissing("LEARNER=tinker needs: python3 -m installation install tinker.") from error
         return self._package
 
     @property

@@ -59,7 +59,6 @@ class Packed(BaseHTTPRequestHandler):
 
 
 async def test_an_answer_that_unpacks_to_more_is_refused_before_it_is_read():
-    pytest.importorskip("mcp")
     import httpx2
 
     from core.mcp.streams import _Bounded

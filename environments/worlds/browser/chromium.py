@@ -106,7 +106,7 @@ class Chromium:
         try:
             from playwright.async_api import async_playwright
         except ImportError as error:
-            raise Unplayable("The world browser needs Playwright: pip install 'talkback[browser]'.") from error
+            raise Unplayable("The world browser needs Playwright: python3 -m installation install browser.") from error
         await self._stop()
         self._driver = await async_playwright().start()
         self._browser = await self._driver.chromium.launch(

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.mcp import MISSING, is_installed
 from core.mcp.offered import Offered, shown_name
 from core.mcp.results import cut, shown
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable, Unplayable
@@ -48,8 +47,6 @@ class McpWorld(World):
 
     def __init__(self, path: Path, check: Check = "math", *, trusted: bool = False) -> None:
         """`path` names a server and tasks; `trusted`: the server's program runs as this user, in no sandbox."""
-        if not is_installed():
-            raise Unplayable(MISSING)
         self.file, self.trusted, self._check = read(path), trusted, check
         self.server = self.file.server if trusted else self._stage(self.file.server)
         self.horizon = self.file.horizon or self.horizon

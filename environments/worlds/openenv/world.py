@@ -34,7 +34,7 @@ class OpenEnv(World):
     def __init__(self, name: str) -> None:
         """`name` is a server's URL, or a file that names one. Raises Unplayable, or OSError."""
         if importlib.util.find_spec("websockets") is None:
-            raise Unplayable("OpenEnv is spoken by websockets: install it with `pip install 'talkback[worlds]'`.")
+            raise Unplayable("OpenEnv is spoken by websockets: `python3 -m installation install worlds`.")
         self.plan: Plan = read(name)
         self.horizon = self.plan.horizon or self.horizon
         self._lock = threading.Lock()

@@ -10,7 +10,6 @@ from benchmarks.tiny import write_tiny_model
 from tests.chat.rendering.templates import LLAMA3, MISTRAL, QWEN3, QWEN35
 from tests.chat.tools.conftest import calls_of, let_use, turns_of
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 

@@ -30,7 +30,6 @@ from tests.chat.tools.conftest import (
     turns_of,
 )
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 RAW = SHOP.parent / "raw.py"

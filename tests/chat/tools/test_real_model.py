@@ -27,7 +27,6 @@ from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_co
 from installation.diagnosis import free_port
 from tests.chat.tools.conftest import SHOP, calls_of, let_use, shown, turns_of
 
-pytest.importorskip("mcp")
 pytestmark = [pytest.mark.real_model, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 

@@ -12,7 +12,6 @@ from chat.tools.servers import ToolServer
 from tests.chat.conftest import user
 from tests.chat.tools.conftest import all_quiet, calling, calls_of, let_use, mark_safe, shown, turns_of
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 ASK = "What does bread cost?"

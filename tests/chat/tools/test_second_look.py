@@ -24,7 +24,6 @@ from tests.chat.conftest import until
 from tests.chat.tools.conftest import all_quiet, calling, calls_of, let_use, mark_safe, shown, turns_of
 from tests.races import at_once
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 BUY = {"name": "buy", "description": "Buy it.", "schema": {"type": "object"}}

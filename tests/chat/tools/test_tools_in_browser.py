@@ -11,7 +11,6 @@ from chat.replying import live_replies
 from chat.tools import leases, takeovers
 from chat.tools.calls import ToolCall, ToolLease
 
-pytest.importorskip("mcp")
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 

@@ -121,7 +121,9 @@ def test_its_adapter_loads_on_a_base_in_sixteen_bits(learner, tiny_model, tmp_pa
 def test_what_is_missing_is_named(tiny_model, monkeypatch):
     monkeypatch.setattr(quantized.importlib.util, "find_spec", lambda name: None)
 
-    with pytest.raises(NotQuantizable, match=r"needs bitsandbytes and accelerate: pip install 'talkback\[quantized\]'"):
+    with pytest.raises(
+        NotQuantizable, match="needs bitsandbytes and accelerate: python3 -m installation install quantized"
+    ):
         Learner(tiny_model, base_bits=4)
 
 

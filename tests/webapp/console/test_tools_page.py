@@ -11,11 +11,9 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import Deed
 from chat.tools.servers import ToolServer
-from core import mcp
 from tests.chat.tools.conftest import SHOP, shop_port  # noqa: F401  # pytest finds the fixture here
 from tests.webapp.conftest import text_of
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.django_db
 
 NAMES = [
@@ -104,13 +102,6 @@ def test_no_form_starts_a_command(console):
 def test_talkers_have_no_such_page(client, talker):
     client.force_login(talker)
     assert client.get("/console/tools/").status_code == 403
-
-
-def test_without_the_package_the_page_says_what_to_install(console, address, monkeypatch):
-    monkeypatch.setattr(mcp.importlib.util, "find_spec", lambda name: None)
-    assert "pip install 'talkback[worlds]'" in console.get("/console/tools/").content.decode()
-    answer = console.post("/console/tools/add/", {"name": "shop", "url": address}, follow=True)
-    assert "pip install &#x27;talkback[worlds]&#x27;" in answer.content.decode()
 
 
 def test_hostile_words_of_a_server_are_text(console):

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.tools import programs, reaching
 from chat.tools.servers import ToolServer
-from core.mcp import is_installed
 from core.outside import AddressRefused
 from webapp.console.doors import needs, person, said_aloud
 
@@ -60,7 +59,7 @@ class ServerForm(forms.Form):
 
 def page(request: HttpRequest, form: ServerForm, status: int = 200) -> HttpResponse:
     said_aloud(request, programs.sync)
-    context = {"servers": ToolServer.objects.all(), "form": form, "is_installed": is_installed()}
+    context = {"servers": ToolServer.objects.all(), "form": form}
     return render(request, "system/tools.html", context, status=status)
 
 

@@ -18,7 +18,6 @@ from environments.worlds.mcp.world import McpWorld
 from installation.diagnosis import free_port
 from tests.environments.worlds.mcp.made import ASK, FILL, do, listed, opened, raw, shop
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.bubblewrap
 
 

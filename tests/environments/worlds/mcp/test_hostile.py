@@ -10,7 +10,6 @@ import pytest
 from environments.worlds.base import WorldFailed
 from tests.environments.worlds.mcp.made import do, listed, opened, raw
 
-pytest.importorskip("mcp")
 pytestmark = pytest.mark.bubblewrap
 
 OPENAI = re.compile(r"[A-Za-z0-9_-]{1,64}")
