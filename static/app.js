@@ -500,10 +500,13 @@ document.addEventListener("htmx:beforeSwap", (event) => {
     event.detail.shouldSwap = false;
     complain(xhr.getResponseHeader("X-Signed-Out") ? SIGNED_OUT : gettext("This page is out of date: copy your message, reload the page, and send it again."));
   } else if (event.detail.isError && event.detail.target !== document.body) {
-    const failure = find("[data-failure]", new DOMParser().parseFromString(event.detail.serverResponse, "text/html"));
+    // What is not swapped in says nothing of itself, whether it is a page or a complaint.
+    const sentences = event.detail.shouldSwap ? "[data-failure]" : "[data-failure], #complaint:not([hidden])";
+    const failure = find(sentences, new DOMParser().parseFromString(event.detail.serverResponse, "text/html"));
     if (!failure) return;
     event.detail.shouldSwap = false; // a page about a failure is no part of this page
-    complain(failure.textContent.trim());
+    const [note, said] = [document.getElementById("complaint"), failure.textContent.trim()];
+    if (!note || note.hidden || note.textContent !== said) complain(said); // what asks again and again says it once
   }
 });
 
@@ -593,7 +596,10 @@ async function refresh() {
   if (!arriving) return;
   for (const turn of arriving.children) {
     const old = document.getElementById(turn.id);
-    if (old) keepTyping(old, turn);
+    if (!old) continue;
+    keepTyping(old, turn);
+    const waits = find("[id^=waits-]", old); // its socket says it once
+    if (waits) fresh.getElementById(waits.id)?.replaceChildren(...waits.childNodes);
   }
   const first = find("article", arriving);
   const at = first ? [...standing.children].findIndex((turn) => turn.id === first.id) : -1;

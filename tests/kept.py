@@ -6,11 +6,13 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import django
 import pytest
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -36,7 +38,7 @@ def written() -> str:
     folders = [Path(app.path) / "migrations" for app in apps.get_app_configs()]
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
     files += [ROOT / "webapp" / "settings.py", Path(__file__)]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(f"{django.__version__} {sqlite3.sqlite_version}".encode())
     for file in files:
         digest.update(str(file).encode() + file.read_bytes())
     return digest.hexdigest()[:16]
@@ -83,7 +85,7 @@ def empty_database(
     file = folder / f"{written()}.sqlite3"
     with alone(folder / "lock"):
         if not file.exists():
-            for old in folder.glob("*.sqlite3"):
+            for old in folder.glob("*.*"):
                 old.unlink()
             with django_db_blocker.unblock():
                 write_tables(file)

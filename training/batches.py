@@ -123,8 +123,10 @@ def _counted(lines: Mapping[str, Recipe]) -> dict[str, dict[str, int]]:
 
 
 def _each(parts: Sequence[QuerySet[Sample, Any]]) -> Iterable[Any]:
-    """The rows of all of these, in one query; none where there are none to ask."""
-    return parts[0].union(*parts[1:], all=True) if parts else ()
+    """The rows of all of these, in as few queries as a database takes; none where there are none to ask."""
+    for at in range(0, len(parts), groups.AT_ONCE):
+        first, *others = parts[at : at + groups.AT_ONCE]
+        yield from first.union(*others, all=True)
 
 
 def queue(recipe: Recipe, line: str = SHARED) -> tuple[Filling, list[int]]:

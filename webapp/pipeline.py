@@ -142,6 +142,7 @@ def sweep() -> int:
         for part in (
             _close_stranded,
             _take_up,
+            leases.close_unheld,
             writers.clear,
             _close_idle,
             lapses.close_lapsed,

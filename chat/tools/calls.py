@@ -161,7 +161,8 @@ def results_of(message: dict[str, Any], calls: Iterable[ToolCall]) -> list[dict[
 def answered_in(turn: Any, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """What came back after a reply, without what Talkback says in the place of a tool's answer: that a server failed,
     or that a call was stopped or broken off, is no fault of the reply's."""
-    if all(message.get("role") != "tool" for message in messages):
+    # Where a client says what continues what (chat.branches.has_branches), it runs its tools itself.
+    if all(message.get("role") != "tool" for message in messages) or turn.session.key_id or turn.session.named_by:
         return list(messages)
     silent = {call.call_id for call in ToolCall.objects.filter(turn=turn.pk) if not call.is_answered}
     return [one for one in messages if one.get("role") != "tool" or one.get("tool_call_id", "") not in silent]

@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from chat import sessions
 from chat.models import Session, Turn
 from chat.replying import writers
-from chat.tools.calls import BROKEN_OFF, NOT_ASKED, ToolCall, ToolLease
+from chat.tools.calls import BROKEN_OFF, CALL_S, NOT_ASKED, START_S, ToolCall, ToolLease
 from core.errors import TalkbackError
 
 log = logging.getLogger(__name__)
@@ -161,6 +161,22 @@ def close_lost(session: Session) -> None:
     gone = at_work(session).exclude(turn__in=kept)
     turns = list(gone.values_list("turn", flat=True).distinct())
     ToolLease.objects.filter(turn__in=turns).delete()
+    close(turns)
+
+
+def close_unheld() -> None:
+    """End calls at work that no process has in hand, nor will have: their chat was in the bin meanwhile, or a Talkback
+    without leases began them."""
+    old = timezone.now() - timedelta(seconds=2 * (START_S + CALL_S))
+    waiting = ToolCall.objects.filter(status=ToolCall.Status.WAITING).values("turn")
+    left = ToolCall.objects.filter(turn__lease=None, status__in=ToolCall.AT_WORK, started_at__lt=old)
+    if turns := list(left.exclude(turn__in=waiting).values_list("turn", flat=True).distinct()):
+        close(turns)
+
+
+@transaction.atomic
+def close(turns: list[UUID]) -> None:
+    """Calls of these replies that are at work are over, and are made by none."""
     break_off(turns)
     ToolCall.objects.filter(turn__in=turns, status=ToolCall.Status.ALLOWED).update(
         status=ToolCall.Status.REFUSED, result=NOT_ASKED

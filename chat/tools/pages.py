@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from asgiref.sync import sync_to_async
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
@@ -28,13 +30,17 @@ async def decide(request: HttpRequest, pk: int) -> HttpResponse:
     word = request.POST.get("word", "")
     if word not in WORDS:
         return HttpResponseBadRequest("A call is allowed once, always, or refused.")
-    try:
+
+    async def decided() -> None:
         lease = await sync_to_async(rounds.decide)(call, word)
+        if lease is not None:
+            rounds.start(rounds.go_on_from(call.turn, lease, engines.policy()))
+
+    try:
+        await asyncio.shield(live_replies.begin(decided()))  # a person who leaves at once has decided, too
     except Session.DoesNotExist:
         raise Http404 from None
     await live_replies.publish_calls(call.turn)
-    if lease is not None:
-        rounds.start(rounds.go_on_from(call.turn, lease, engines.policy()))
     if is_htmx(request):
         return HttpResponse(status=204)
     return redirect("chat:session", call.turn.session_id)

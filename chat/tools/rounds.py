@@ -12,7 +12,7 @@ import contextvars
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -78,7 +78,8 @@ async def answer(turn: Turn, engine: Engine) -> None:
     lease = None
     with suppress(DatabaseError):  # it is taken behind the reply then, which closes itself where it cannot be kept
         lease = await sync_to_async(leases.take)(turn) if turn.tools else None
-    await live_replies.speak(turn, engine)
+    async with leases.beating(lease) if lease else nullcontext():
+        await live_replies.speak(turn, engine)
     if turn.tools:
         await go_on_from(turn, lease or await sync_to_async(leases.take)(turn), engine)
 
@@ -144,7 +145,10 @@ def prepare(turn: Turn, lease: ToolLease) -> list[ToolCall]:
     known = offering.chosen(session)
     rows = [described(held, n, made, known, session) for n, made in enumerate(message.get("tool_calls") or [])]
     ToolCall.objects.bulk_create(rows, ignore_conflicts=True)
-    return list(held.calls.select_related("server"))
+    made = list(held.calls.select_related("server"))
+    if any(call.status == Status.WAITING for call in made):
+        leases.give_up(lease)  # before its person can see them: their word takes a lease of its own
+    return made
 
 
 def described(turn: Turn, place: int, made: dict[str, Any], known: dict[str, Tool], session: Session) -> ToolCall:

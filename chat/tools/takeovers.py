@@ -40,7 +40,8 @@ async def take_up(pk: int, engine: Engine) -> bool:
         if turn is not None:
             await live_replies.publish_calls(turn)
             if turn.status == Turn.Status.ANSWERING:
-                await live_replies.speak(turn, engine)
+                async with leases.beating(lease):
+                    await live_replies.speak(turn, engine)
             await rounds.go_on_from(turn, lease, engine)
     return True
 

@@ -38,7 +38,7 @@ def _remember(key: str, ask: Callable[[], bool]) -> bool:
     lasts_s = KNOWN_S
     try:
         said = ask()
-    except (httpx.HTTPError, ValueError, AttributeError):
+    except (httpx.HTTPError, ValueError, AttributeError, TypeError):
         said, lasts_s = False, SILENT_S
     _known[key] = (monotonic() + lasts_s, said)
     return said

@@ -71,7 +71,10 @@ class EngineJudge:
         probabilities of its answers is asked in words alone."""
         if self.reads or not self.renderer.picture:
             return False
-        return (await self.engine.info()).get("has_image_understanding") is True
+        try:
+            return (await self.engine.info()).get("has_image_understanding") is True
+        except EngineRefused:  # it says nothing of itself: it is asked in words
+            return False
 
     @property
     def reads(self) -> bool:

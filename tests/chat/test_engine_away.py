@@ -17,7 +17,7 @@ from tests.chat.conftest import open_turn, user
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
-WAITS = "The engine does not answer. The reply goes on when it is back"
+WAITS = "The reply waits for the engine, and goes on when it answers"
 
 
 @pytest.fixture(autouse=True)

@@ -399,7 +399,8 @@ def test_feedback_on_a_completion(client, say):
 
 async def test_two_hundred_streams_at_once_all_end_whole(site, key, engine):
     engine.says("Hello, captain.", times=None)
-    async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=120) as client:
+    # With the client's own retries: a connection that rested too long may be closed as it is used again.
+    async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, timeout=120) as client:
 
         async def talk(number: int) -> str:
             messages: Any = [{"role": "user", "content": f"Say hello, number {number}"}]
@@ -414,7 +415,8 @@ async def test_two_hundred_streams_at_once_all_end_whole(site, key, engine):
 async def test_what_streams_took_they_give_back_whether_their_readers_stay_dawdle_or_leave(site, key, engine):
     engine.says("Hello, captain, and welcome on board of this ship.", times=None)
 
-    async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, max_retries=0, timeout=120) as client:
+    # With the client's own retries: a connection that rested too long may be closed as it is used again.
+    async with openai.AsyncOpenAI(base_url=f"{site}/v1", api_key=key.secret, timeout=120) as client:
 
         async def talk(number: int, others: asyncio.Event) -> None:
             messages: Any = [{"role": "user", "content": f"Say hello, number {number}"}]

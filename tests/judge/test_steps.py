@@ -326,11 +326,12 @@ def test_a_person_of_a_line_of_their_own_teaches_it_and_where_they_pool_the_shar
 
 
 def test_ten_steps_take_no_more_queries_than_two(play, judge_all):
-    episodes = play(2), play(10)
+    # The first of all reads besides what is known of its judges, and the last closes their group.
+    episodes = play(2), play(2), play(10), play(2)
     numbers = []
     for episode in episodes:
         stop(episode)
         with CaptureQueriesContext(connection) as queries:
             judge_all(episode)
         numbers.append(len(queries))
-    assert numbers[1] - numbers[0] <= 8  # one more a step tells its page
+    assert numbers[2] - numbers[1] <= 8  # one more a step tells its page

@@ -26,6 +26,9 @@ COUNTS = Q(episode__ending__in=Episode.SETTLED) | (
 )
 """A step of an attempt that says something of the agent, as `episodes.models.counts` has it."""
 
+AT_ONCE = 200
+"""Queries that are asked as one: SQLite takes 500 at most."""
+
 ALONE = f"Fewer than {FEWEST} attempts of its group are left, and one cannot be compared."
 DELETED = gettext_noop("Its attempt was deleted.")
 LATE = gettext_noop("Its group was learned already, and later verdicts on single steps teach nothing.")
@@ -76,11 +79,12 @@ def waiting(steps: QuerySet[Sample], line: str | None = None) -> list[Waiting]:
 
 
 def waiting_in(lines: Mapping[str, Recipe]) -> dict[str, list[Waiting]]:
-    """The groups that each of these lines may learn from by its recipe, as `waiting` has them. One query."""
+    """The groups that each of these lines may learn from by its recipe, as `waiting` has them: AT_ONCE a query."""
     found: dict[str, list[Waiting]] = {line: [] for line in lines}
     parts = [_found(ready(recipe, line), line).order_by() for line, recipe in lines.items()]
-    if parts:
-        rows = parts[0].union(*parts[1:], all=True)
+    for at in range(0, len(parts), AT_ONCE):
+        begins, *others = parts[at : at + AT_ONCE]
+        rows = begins.union(*others, all=True)
         for line, _, group, attempts, tried in sorted(rows, key=lambda row: row[1:3]):
             found[line].append(Waiting(group, attempts, is_tried=tried > 0))
     return found

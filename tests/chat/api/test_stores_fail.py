@@ -221,7 +221,7 @@ async def test_any_page_says_that_the_database_is_busy(page, htmx, session, lock
     page.raise_request_exception = False
     whole = await page.post(f"/chats/{session.pk}/rename/", {"title": "Another"})
     assert (whole.status_code, whole.headers["Retry-After"]) == (503, "5")
-    assert "<h1>The database is busy with something else" in whole.content.decode()
+    assert "<h1 data-failure>The database is busy with something else" in whole.content.decode()
 
     quick = await page.post(f"/chats/{session.pk}/rename/", {"title": "Another"}, headers=htmx)
     assert (quick.status_code, quick.headers["HX-Reswap"]) == (503, "none")

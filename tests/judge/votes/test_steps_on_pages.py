@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from chat.models import Turn
+from chat.models import Session, Turn
 from judge.votes import evidence
 
 BEFORE = 'The page:\n"Username"\n[1] textbox value=""\n[2] button "Login"'
@@ -14,6 +12,7 @@ AFTER = 'The page:\n"Username"\n[1] textbox value="ada" focused\n[2] button "Log
 def shown(messages: list[dict]) -> str:
     calls = [{"id": "2", "type": "function", "function": {"name": "type", "arguments": '{"element":1,"text":"ada"}'}}]
     turn = Turn(
+        session=Session(named_by="key"),
         messages=messages,
         text="",
         message={"role": "assistant", "content": "", "tool_calls": calls},
@@ -22,7 +21,6 @@ def shown(messages: list[dict]) -> str:
     return evidence.of(turn, []).text
 
 
-@pytest.mark.django_db
 def test_a_judge_of_a_step_on_a_page_reads_before_and_after():
     begin = [{"role": "system", "content": "You use a page."}, {"role": "user", "content": f"Log in as ada.\n{BEFORE}"}]
     looked = [
