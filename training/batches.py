@@ -66,12 +66,12 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
 
 
 def fillings(lines: Mapping[str, Recipe]) -> dict[str, Filling]:
-    """`filling` of each of these lines by its recipe. Three queries at most."""
+    """`filling` of each of these lines by its recipe. Three queries at most for groups.AT_ONCE lines."""
     return {line: filled for line, (filled, _groups) in filled_with(lines).items()}
 
 
 def filled_with(lines: Mapping[str, Recipe]) -> dict[str, tuple[Filling, list[groups.Waiting]]]:
-    """`fillings`, with all groups of attempts that "learn now" could claim. Three queries at most."""
+    """`fillings`, with all groups of attempts that "learn now" could claim."""
     counted = _counted(lines)
     silent = [line for line, recipe in lines.items() if recipe.awaited and not counted[line]["every"]]
     written = set(_each([_written_since(line).order_by().values_list("line") for line in silent]))

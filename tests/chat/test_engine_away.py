@@ -103,6 +103,8 @@ async def test_a_page_says_that_its_reply_waits_for_the_engine_also_after_a_relo
     waits, most = tab.locator(".turn.answering .reply").get_by_text(WAITS), {"timeout": 30_000}
     await expect(waits).to_be_visible(**most)
     await expect(tab.locator("#announcer")).to_contain_text(WAITS, **most)
+    await tab.evaluate("refresh()")  # as a page does by itself where a reply has not grown for a while
+    await expect(waits).to_be_visible(**most)
     await tab.reload()
     await expect(waits).to_be_visible(**most)
     engine.comes_back()

@@ -6,7 +6,7 @@ import pytest
 from django.db.models.signals import pre_save
 
 from checkpoints import lines
-from checkpoints.models import Checkpoint
+from checkpoints.models import SHARED, Checkpoint, Line
 from training import batches, collation, runs
 from training.batches import NothingReady
 from training.config import PRESETS, Recipe
@@ -37,6 +37,15 @@ def test_a_batch_is_exactly_its_size_oldest_first(ready):
     assert statuses() == ["claimed", "claimed", "claimed", "ready"]
     assert Recipe.model_validate(run.recipe) == RECIPE
     assert (run.parent, run.seed) == (Checkpoint.live(), run.pk)
+
+
+def test_more_lines_than_a_database_asks_at_once_have_the_batches_that_each_has_alone(ready, monkeypatch):
+    ready(), ready()
+    many = [SHARED, *(Line.objects.create(name=name, start=Checkpoint.live()).pk for name in "abcd")]
+    alone = {line: batches.filling(RECIPE, line) for line in many}
+    assert [alone[line].ready for line in many] == [2, 0, 0, 0, 0]
+    monkeypatch.setattr(batches.groups, "AT_ONCE", 2)  # five lines are three questions
+    assert batches.fillings(dict.fromkeys(many, RECIPE)) == alone
 
 
 def test_nothing_is_claimed_before_a_batch_is_full(ready):

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from chat import views
 from chat.models import Session, Turn
-from chat.replying import writers
+from chat.replying import live_replies, writers
 from chat.tools import calls, leases, reaching, rounds, takeovers
 from chat.tools.calls import ToolCall, ToolLease
 from chat.tools.servers import ToolServer
@@ -183,6 +183,35 @@ def leave(session: Session, engine, till: Till, what: str) -> None:
 
 async def reply(turn: Turn, engine) -> None:
     await rounds.live_replies.speak(turn, engine)
+
+
+def test_a_call_that_waits_for_its_person_is_in_no_hand_when_they_can_see_it(buyer, engine, till):
+    session = buyer()
+    Session.objects.filter(pk=session.pk).update(granted=[])
+    turn = ask(session)
+    lease = leases.take(turn)
+    async_to_sync(live_replies.speak)(turn, engine)
+
+    made = rounds.prepare(turn, lease)
+
+    assert {call.status for call in made} == {"waiting"}
+    assert not ToolLease.objects.exists()  # else a word said at once would take this one, which is given up behind it
+
+
+def test_calls_at_work_in_no_hand_end_at_the_next_sweep_but_for_those_that_wait_or_just_began(buyer, engine, till):
+    old = timezone.now() - timedelta(minutes=5)
+    left, waiting, new = (ask(buyer()) for _ in range(3))
+    for turn, place, status, began in (
+        (left, 0, "running", old), (left, 1, "allowed", old),
+        (waiting, 0, "allowed", old), (waiting, 1, "waiting", None),
+        (new, 0, "running", timezone.now()),
+    ):  # fmt: skip
+        ToolCall.objects.create(turn=turn, place=place, call_id=str(place), status=status, started_at=began)
+
+    leases.close_unheld()
+
+    found = {turn: [call.status for call in turn.calls.order_by("place")] for turn in (left, waiting, new)}
+    assert found == {left: ["broken", "refused"], waiting: ["allowed", "waiting"], new: ["running"]}
 
 
 def test_of_two_that_find_a_lost_lease_at_once_one_takes_it(buyer, engine, till):
