@@ -255,5 +255,5 @@ def test_worlds_are_made_by_their_names():
 
 def test_without_the_extra_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "reasoning_gym.dataset", None)
-    with pytest.raises(Unplayable, match=r"pip install 'talkback\[worlds\]'"):
+    with pytest.raises(Unplayable, match="python3 -m installation install worlds"):
         open_world("interpreter:reasoning-gym/gcd")
