@@ -88,7 +88,7 @@ async def test_on_a_phone_the_bar_is_whole_and_the_rail_is_a_menu(open_tab, ana,
     await opener.click()
     await rail.get_by_text("Checkpoints", exact=True).click()
     await rail.get_by_role("link", name="Family tree").click()
-    await expect(tab.get_by_role("heading", level=1)).to_contain_text("checkpoints")
+    await expect(tab.get_by_role("heading", level=1)).to_have_text("Family tree")
     await expect(rail).to_be_hidden()
     assert await is_within(tab)
 

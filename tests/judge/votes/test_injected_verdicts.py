@@ -17,7 +17,7 @@ from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.diagnosis import free_port
-from judge.votes import fitting, judges, polling
+from judge.votes import engine_judge, fitting, judges, polling
 from judge.votes.evidence import Evidence
 
 pytestmark = [
@@ -66,7 +66,7 @@ def engine(smol_model, tmp_path_factory):
 @pytest.fixture
 def who(engine, smol_model, monkeypatch, settings, tmp_path):
     monkeypatch.setattr(engines, "policy", lambda: engine)
-    monkeypatch.setattr(judges, "TEMPERATURE", 0.0)
+    monkeypatch.setattr(engine_judge, "TEMPERATURE", 0.0)
     settings.MODEL, settings.DATA_DIR, settings.JUDGE_DEADLINE_S = str(smol_model), tmp_path, 900.0
     (who,) = judges.panel()
     assert who.kind == "adapter"
