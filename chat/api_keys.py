@@ -35,7 +35,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         return self.filter(parent=None)
 
 
-class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: ignore[misc]
+class ApiKeyManager(models.Manager.from_queryset(ApiKeyQuerySet)):  # type: ignore[misc]  # Django makes its base
     """Issue API keys, and find them by their secrets."""
 
     def issue(self, user: User, name: str, secret: str = "", **terms: Any) -> tuple[ApiKey, str]:

@@ -13,13 +13,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from chat.api_keys import ApiKey
-from chat.composing.defaults import ChatDefaults  # noqa: F401  # the same
+from chat.composing.defaults import ChatDefaults  # noqa: F401  # Django finds an app's tables through this module
 from chat.composing.prompts import SavedPrompt  # noqa: F401  # the same
 from chat.imports.import_rows import Import  # noqa: F401  # the same
 from chat.listing.folders import Folder
 from chat.operator_rules import ClientRules  # noqa: F401  # the same
 from chat.search.passages import Passage  # noqa: F401  # the same
-from chat.spendings import Spending  # noqa: F401  # Django finds an app's tables through this module
+from chat.spendings import Spending  # noqa: F401  # the same
 from chat.tools.calls import ToolCall, ToolLease  # noqa: F401  # the same, of the second
 from chat.tools.servers import ToolServer  # noqa: F401  # the same
 from chat.usual_consent import Consent  # noqa: F401  # the same

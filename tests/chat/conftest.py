@@ -98,11 +98,12 @@ def site(transactional_db, engine) -> Iterator[str]:
 
 
 HOLDS = """
-import time, django
+import signal, django
 django.setup()
 from chat.replying import writers
 print(writers.name(), flush=True)
-time.sleep(600)
+signal.alarm(600)
+signal.pause()
 """
 
 

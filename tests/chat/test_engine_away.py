@@ -13,7 +13,7 @@ from chat.models import Turn
 from chat.replying import live_replies, replies
 from gpu_workers.errors import NoRoom
 from tests import sockets
-from tests.chat.conftest import open_turn, user
+from tests.chat.conftest import open_turn, until, user
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -79,8 +79,11 @@ async def test_an_engine_that_answers_that_it_is_full_is_not_said_to_be_away(ses
     async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
         turn = await open_turn(session, [user("Say hello")])
         speaking = live_replies.begin(live_replies.speak(turn, engine))
-        while len(engine.asked("stream")) < 2:  # 0.25 s apart: some beats of 0.05 s
-            await asyncio.sleep(0.01)
+
+        async def tried_twice() -> bool:
+            return len(engine.asked("stream")) >= 2  # 0.25 s apart: some beats of 0.05 s
+
+        await until(tried_twice, "a second try")
         engine.comes_back()
         while "Talkback replied" not in (fragment := await tab.hears()):
             assert WAITS not in fragment
