@@ -29,13 +29,31 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
 });
 
 function takePlace(standing, arriving) {
-  const at = standing.contains(document.activeElement) ? document.activeElement.id : "";
+  const comeBack = leave(standing);
   keepTyping(standing, arriving);
   keepOpen(standing, arriving);
   standing.replaceWith(arriving);
   window.htmx.process(arriving);
   shareLately(arriving);
-  if (at) document.getElementById(at)?.focus({ preventScroll: true });
+  comeBack();
+}
+
+// A person who is at something that is drawn anew stays there, with the caret where it was: at that very thing where it
+// moves along, else at its twin, which has its id, or its kind and place in the nearest that has one.
+function leave(standing) {
+  const at = document.activeElement;
+  if (!standing.contains(at)) return () => {};
+  const { id } = at.closest("[id]");
+  const kind = [at.localName, ...at.classList].map((name) => CSS.escape(name)).join(".");
+  const alike = () => [...document.querySelectorAll(`#${CSS.escape(id)} ${kind}`)];
+  const place = alike().indexOf(at);
+  const caret = at.matches("textarea") && [at.selectionStart, at.selectionEnd, at.selectionDirection];
+  return () => {
+    const twin = at.id ? document.getElementById(at.id) : alike()[place];
+    const there = at.isConnected ? at : twin;
+    there?.focus({ preventScroll: true });
+    if (caret) there?.setSelectionRange(...caret);
+  };
 }
 
 // A press that began on a button is a click only if that very button is still there when it ends.
@@ -594,10 +612,12 @@ async function refresh() {
   const standing = find("#turns");
   const arriving = find("#turns", fresh);
   if (!arriving) return;
+  const comeBack = leave(standing);
   for (const turn of arriving.children) {
     const old = document.getElementById(turn.id);
     if (!old) continue;
     keepTyping(old, turn);
+    keepOpen(old, turn);
     const waits = find("[id^=waits-]", old); // its socket says it once
     if (waits) fresh.getElementById(waits.id)?.replaceChildren(...waits.childNodes);
   }
@@ -610,6 +630,7 @@ async function refresh() {
   }
   standing.replaceChildren(...arriving.children);
   window.htmx.process(standing);
+  comeBack();
 }
 
 // Earlier turns come in above: what is being read stays where it is. The focus of who pressed the link is on what came.

@@ -269,7 +269,7 @@ async def test_a_thumb_that_is_being_pressed_while_its_turn_is_drawn_again_is_gi
     await expect(tab.get_by_text("Cut off at its length limit.")).to_have_count(0)  # not under the press
     await tab.keyboard.up("Space")
     await expect(tab.get_by_role("button", name="Bad reply")).to_have_attribute("aria-pressed", "true")
-    await expect(tab.get_by_text("Cut off at its length limit.")).to_be_visible()
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
     assert [said.value for said in await stands("thumb")] == [-1]
 
 
@@ -281,7 +281,7 @@ async def test_that_a_lesson_was_saved_is_still_said_when_its_turn_is_drawn_agai
     await tab.keyboard.press("Enter")
     await expect(tab.locator(".saved")).to_have_text("Saved")
     await draw_again(session)
-    await expect(tab.get_by_text("Cut off at its length limit.")).to_be_visible()
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
     await expect(tab.locator(".saved")).to_have_text("Saved")
 
 
@@ -338,6 +338,58 @@ async def test_a_box_that_was_opened_stays_open_and_in_focus_when_its_turn_is_dr
     await expect(tab.get_by_label("What should it have said?")).to_be_visible()
     await expect(tab.get_by_label("What should it have said?")).to_be_focused()
     await expect(tab.get_by_role("button", name="Teach", exact=True)).to_have_attribute("aria-expanded", "true")
+
+
+CARET = "at => [at.selectionStart, at.selectionEnd]"
+
+
+@pytest.mark.parametrize("drawn_again", ["pushed", "refreshed"])
+async def test_a_person_in_the_plain_words_stays_there_when_the_turn_is_drawn_again(
+    open_tab, engine, session, drawn_again
+):
+    tab = await open_tab("/login/")
+    sockets = []
+    await tab.route_web_socket("**/ws/chat/**", lambda socket: (sockets.append(socket), socket.connect_to_server()))
+    await tab.goto(tab.url.replace("/login/", "/"))
+    await say(tab, "Say hello")
+    await tab.get_by_title("Mark words").focus()
+    await tab.keyboard.press("Enter")
+    plain = tab.get_by_label("The reply as plain text")
+    await expect(plain).to_be_focused()
+    await plain.evaluate("at => at.setSelectionRange(1, 3)")
+    if drawn_again == "pushed":
+        await draw_again(session)
+    else:
+        await Turn.objects.filter(session=session).aupdate(finish_reason="length")
+        await sockets[-1].close(code=1012)  # as a server says that restarts: the page asks for what it missed
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
+    await expect(plain).to_be_focused()
+    assert await plain.evaluate(CARET) == [1, 3]
+
+
+async def test_a_caret_amid_what_is_typed_stays_there_when_the_turn_is_drawn_again(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await tab.get_by_label("Edit this message").click()
+    box = tab.locator(".edit textarea")
+    await box.fill("Half a sentence")
+    await box.evaluate("at => at.setSelectionRange(4, 4)")
+    await draw_again(session)
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
+    await expect(box).to_be_focused()
+    await tab.keyboard.type(" of")
+    await expect(box).to_have_value("Half of a sentence")
+
+
+async def test_a_button_without_an_id_keeps_the_focus_when_its_turn_is_drawn_again(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    copy = tab.locator("article.turn").get_by_role("button", name="Copy").last
+    await copy.focus()
+    assert await copy.get_attribute("id") is None
+    await draw_again(session)
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
+    await expect(copy).to_be_focused()
 
 
 async def test_what_is_typed_at_an_earlier_try_stays_with_that_try(open_tab, engine, session):
