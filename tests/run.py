@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -36,6 +36,8 @@ class Part(NamedTuple):
     module: str = "pytest"
     """The Python module that takes the arguments."""
     options: tuple[str, ...] = ()
+    again: bool = False
+    """Whether the few that fail are run once more, alone: a page on a machine that is busy can be late for its test."""
 
     def narrowed(self, marks: str) -> Part:
         return self._replace(marks=f"({self.marks}) and ({marks})") if marks else self
@@ -50,7 +52,7 @@ HERE = "not processes and not lab and not repeats and not sglang and not opencla
 PARTS = {
     "postgres": Part(f"not browser and not real_model and {HERE}", workers=3, module="tests.postgres"),
     "rooms": Part(f"not browser and not real_model and {HERE}", workers=3),
-    "browsers": Part(f"browser and not real_model and {HERE}", workers=3, marker="browser"),
+    "browsers": Part(f"browser and not real_model and {HERE}", workers=3, marker="browser", again=True),
     "real_model": Part(f"real_model and {HERE}", workers=2, marker="real_model"),
 }
 MORE = {
@@ -68,6 +70,9 @@ MORE = {
 ENDS = {0: "passed", 5: "has no such test"}
 """Pytest's exit statuses that are no failure. 5: no test was selected."""
 
+FEW = 3
+"""Where more fail, something is broken, and it is not the machine."""
+
 
 class Outcome(NamedTuple):
     name: str
@@ -77,6 +82,8 @@ class Outcome(NamedTuple):
     failed: list[str]
     lacking: Names
     left_to: Names
+    unsteady: list[str]
+    """What failed beside others and passed alone."""
 
 
 def files_with(marker: str, arguments: Sequence[str]) -> list[str]:
@@ -99,19 +106,32 @@ def command_of(part: Part, arguments: Sequence[str]) -> list[str]:
 
 def run_part(name: str, part: Part, arguments: Sequence[str]) -> Outcome:
     if part.marker and not files_with(part.marker, arguments):
-        return Outcome(name, part, int(pytest.ExitCode.NO_TESTS_COLLECTED), 0.0, [], {}, {})
+        return Outcome(name, part, int(pytest.ExitCode.NO_TESTS_COLLECTED), 0.0, [], {}, {}, [])
     print(f"\n== {name} ==", flush=True)
     started = time.monotonic()
+    status, said = run_pytest(command_of(part, arguments))
+    failed, lacking, left_to = (said.get(key, {}) for key in ("failed", "lacking", "left_to"))
+    unsteady: list[str] = []
+    if part.again and status == pytest.ExitCode.TESTS_FAILED and 0 < len(failed) <= FEW:
+        print(f"\n== {name}, alone: what failed ==", flush=True)
+        options = [argument for argument in arguments if argument not in postgres.named_tests(arguments)]
+        alone, said = run_pytest(command_of(part._replace(workers=1), [*failed, *options]))
+        if alone in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            status, unsteady = alone, [test for test in failed if test not in said["failed"]]
+            failed = [test for test in failed if test in said["failed"]]
+    return Outcome(name, part, status, time.monotonic() - started, list(failed), lacking, left_to, unsteady)
+
+
+def run_pytest(command: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    """Pytest's exit status, and the summary that `tests.left_out` writes; {} where it did not come to that."""
     with tempfile.TemporaryDirectory(prefix="talkback-summary-") as folder:
         summary = Path(folder) / "summary.json"
         one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         environment = {**os.environ, **one_thread, "TESTS_SUMMARY": str(summary)}
         # Where it is set, as in many containers, each process compiles all that it imports: 12 s before torch is there.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        status = subprocess.run(command_of(part, arguments), env=environment, check=False).returncode
-        said = json.loads(summary.read_text("utf-8")) if summary.exists() else {}
-    failed, lacking, left_to = (said.get(key, {}) for key in ("failed", "lacking", "left_to"))
-    return Outcome(name, part, status, time.monotonic() - started, list(failed), lacking, left_to)
+        status = subprocess.run(command, env=environment, check=False).returncode
+        return status, json.loads(summary.read_text("utf-8")) if summary.exists() else {}
 
 
 def union(parts: Iterable[Names]) -> Names:
@@ -135,6 +155,9 @@ def print_summary(outcomes: Sequence[Outcome]) -> None:
         print(line)
     if postgres_is_there() and any(outcome.part == PARTS["postgres"] for outcome in outcomes):
         print(postgres.LEFT)
+    for outcome in outcomes:
+        for test in outcome.unsteady:
+            print(f"UNSTEADY in {outcome.name}: {test} failed beside others and passed alone; mend or quarantine it.")
     for outcome in outcomes:
         for test in outcome.failed:
             print(f"FAILED in {outcome.name}: {test}")

@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from installation.places import ROOT
+from tests.run import FEW, Part, print_summary, run_part
 
 pytestmark = pytest.mark.processes
 
@@ -106,6 +109,43 @@ def test_a_quarantined_test_is_named_with_the_reason(last_lines: list[str]):
     assert "Left to another command: 1 that are known to fail at times. `make test-all` runs them." in last_lines
     [named] = [line for line in last_lines if line.endswith(": the clock of this machine jumps")]
     assert "test_some.py::test_is_known_to_fail_at_times" in named
+
+
+ONE_FALTERS = """
+from pathlib import Path
+
+def test_is_late_beside_others():
+    tried = Path(__file__).with_name("tried")
+    assert tried.exists() or tried.touch()
+
+def test_is_steady():
+    pass
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In the project, so that the names of its tests are paths from there, as those of all others are."""
+    (ROOT / "var").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="tests-", dir=ROOT / "var") as made:
+        yield Path(made)
+
+
+def test_what_passes_alone_is_unsteady_and_said_so_and_fails_nothing(folder: Path, capsys):
+    (folder / "test_some.py").write_text(ONE_FALTERS)
+    outcome = run_part("browsers", Part("not processes", again=True), [str(folder), "-p", "no:cacheprovider"])
+    assert (outcome.status, outcome.failed) == (0, [])
+    assert [test.partition("::")[2] for test in outcome.unsteady] == ["test_is_late_beside_others"]
+    print_summary([outcome])
+    assert "UNSTEADY in browsers: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("broken", "again"), [(1, True), (FEW + 1, True), (1, False)])
+def test_what_fails_alone_too_or_is_not_one_of_a_few_fails_the_part(folder: Path, broken: int, again: bool):
+    tests = [f"def test_is_broken_{n}():\n    assert False\n" for n in range(broken)]
+    (folder / "test_some.py").write_text("\n".join(tests))
+    outcome = run_part("browsers", Part("not processes", again=again), [str(folder), "-p", "no:cacheprovider"])
+    assert (outcome.status, len(outcome.failed), outcome.unsteady) == (1, broken, [])
 
 
 def test_where_no_part_has_a_test_that_was_asked_for_the_run_fails(tmp_path: Path):
