@@ -450,6 +450,8 @@ document.addEventListener(
     if (event.target.matches(".menu[open], .file[open]")) bring(event.target).then(() => bringIntoView(event.target.lastElementChild));
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
     else if (event.target.matches(".edit[open]")) {
+      const drawnOpen = document.activeElement !== document.body && !event.target.contains(document.activeElement);
+      if (drawnOpen) return; // its turn was drawn anew, and its person is at something else by now
       find("textarea", event.target).focus({ preventScroll: true });
       bringIntoView(event.target);
     }

@@ -370,6 +370,7 @@ async def test_a_person_in_the_plain_words_stays_there_when_the_turn_is_drawn_ag
 async def test_a_caret_amid_what_is_typed_stays_there_when_the_turn_is_drawn_again(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_be_visible()
     await tab.get_by_label("Edit this message").click()
     box = tab.locator(".edit textarea")
     await box.fill("Half a sentence")
@@ -384,12 +385,27 @@ async def test_a_caret_amid_what_is_typed_stays_there_when_the_turn_is_drawn_aga
 async def test_a_button_without_an_id_keeps_the_focus_when_its_turn_is_drawn_again(open_tab, engine, session):
     tab = await open_tab()
     await say(tab, "Say hello")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_be_visible()
     copy = tab.locator("article.turn").get_by_role("button", name="Copy").last
     await copy.focus()
     assert await copy.get_attribute("id") is None
     await draw_again(session)
     await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
     await expect(copy).to_be_focused()
+
+
+async def test_a_person_who_left_a_message_that_they_edit_is_not_brought_back_to_it(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    await expect(tab.get_by_role("button", name="Bad reply")).to_be_visible()
+    await tab.get_by_label("Edit this message").click()
+    await expect(tab.locator(".edit textarea")).to_be_focused()
+    await tab.get_by_label("Your message").focus()
+    await tab.evaluate("""() => addEventListener("toggle", () => { document.body.dataset.drawn = "open" }, true)""")
+    await draw_again(session)
+    await expect(tab.locator("body[data-drawn=open]")).to_have_count(1)
+    await expect(tab.locator(".edit textarea")).to_be_visible()
+    await expect(tab.get_by_label("Your message")).to_be_focused()
 
 
 async def test_what_is_typed_at_an_earlier_try_stays_with_that_try(open_tab, engine, session):
