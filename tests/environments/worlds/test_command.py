@@ -10,7 +10,7 @@ import pytest
 from celery.exceptions import Reject
 
 from core import stops
-from environments import __main__ as command
+from environments import command
 from environments.client import KEY
 from environments.errors import Unplayable
 from environments.worlds import queue

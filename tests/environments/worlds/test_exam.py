@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 
 from checkpoints.models import Checkpoint
-from environments import __main__ as command
+from environments import command
 from environments.client import Client
 from environments.errors import Unplayable
 from environments.worlds.exam import draw, list_open, play_exam

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from environments import __main__ as command
+from environments import command
 from environments.worlds.choosing import open_world
 from tests.environments.worlds.mcp.made import ASK, FILL, listed, raw, shop
 
