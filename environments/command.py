@@ -16,7 +16,7 @@ from core.visible import escape_hidden
 from environments import personas, tasks
 from environments.actor import KEY as ACTOR_KEY
 from environments.actor import Actor
-from environments.client import KEY, Client
+from environments.client import KEY, LOCAL, URL, Client
 from environments.errors import Unplayable
 from environments.personas import Persona, Split
 from environments.sessions import Exchange, play
@@ -86,7 +86,7 @@ TASKS = "open:8, arithmetic:8, homework:8, or a file of prompts; left out: 8 tha
 
 
 def _who_is_asked(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", default="http://localhost:8000", help="where Talkback answers")
+    parser.add_argument("--url", default=os.environ.get(URL) or LOCAL, help=f"where Talkback answers, or in {URL}")
     parser.add_argument("--key", default=os.environ.get(KEY, ""), help=f"its API key, or in {KEY}")
     parser.add_argument("--model", help="name@number of a checkpoint; left out: what is live")
     parser.add_argument("--seed", type=int, default=1)
