@@ -1,12 +1,10 @@
 #!/usr/bin/env python
 """Talkback's command line: `python manage.py help`."""
 
-import importlib.util
 import os
 import sys
-from pathlib import Path
 
-INSTALLED = Path(__file__).resolve().parent / ".venv" / "bin" / "python"
+from core import installed
 
 
 def main() -> None:
@@ -26,9 +24,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if importlib.util.find_spec("django"):
-        main()
-    elif INSTALLED.exists():  # a shell that knows nothing of the environment that make up made
-        os.execv(INSTALLED, [str(INSTALLED), *sys.argv])
-    else:
-        sys.exit("Talkback is not installed here yet: run make up first.")
+    installed.enter("django", *sys.argv[:1])
+    main()

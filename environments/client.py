@@ -26,6 +26,9 @@ KEY = "TALKBACK_KEY"
 AGAIN = (408, 425, 429, 500, 502, 503, 504)
 """Statuses after which the same request may succeed."""
 
+URL, LOCAL = "TALKBACK_URL", "http://localhost:8000"
+"""Where commands read where Talkback answers, and where it does unless that is said."""
+
 LONGEST_WAIT_S = 60.0
 """Between two tries, whatever Retry-After says."""
 
@@ -76,11 +79,13 @@ class Client:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         on_wait: Callable[[float], object] | None = None,
+        on_trouble: Callable[[str], object] | None = None,
     ) -> None:
         """`url` is where Talkback answers, without /v1. `timeout_s` is the longest silence within one request.
-        `on_wait` is called before each pause, with the moment (of `monotonic`) at which the try was sent."""
+        `on_wait` is called before each pause, with the moment (of `monotonic`) at which the try was sent; `on_trouble`
+        is told, as a sentence, why one waits for a server that is not merely busy (429)."""
         self.url = url.rstrip("/").removesuffix("/v1")
-        self.on_wait = on_wait
+        self.on_wait, self._on_trouble = on_wait, on_trouble
         self._key, self._patience_s, self._sleep = key, patience_s, sleep
         self._http = httpx.AsyncClient(
             base_url=f"{self.url}/v1",
@@ -231,7 +236,7 @@ class Client:
         began, pause_s = monotonic(), 0.5
         sent = {"Authorization": f"Bearer {self._key}", **(headers or {})}
         while True:
-            wait_s, trouble, sent_at = pause_s, "", monotonic()
+            wait_s, trouble, sent_at, is_busy = pause_s, "", monotonic(), False
             try:
                 answer = await self._http.request(method, path, json=body, headers=sent)
                 if answer.is_success:
@@ -240,6 +245,7 @@ class Client:
                 if answer.status_code not in AGAIN:
                     sentence = f"Talkback at {self.url} refused {method} {path}: {_said(answer)}"
                     raise Refused(sentence, _code(answer))
+                is_busy = answer.status_code == httpx.codes.TOO_MANY_REQUESTS
                 wait_s = retry_after_s(answer.headers.get("retry-after", ""), pause_s)
             except httpx.TransportError as error:
                 trouble = str(error) or type(error).__name__
@@ -250,6 +256,8 @@ class Client:
                 )
             if self.on_wait is not None:
                 self.on_wait(sent_at)
+            if self._on_trouble is not None and not is_busy:
+                self._on_trouble(f"Talkback at {self.url} gives no answer yet ({trouble}). It is asked again.")
             await self._sleep(wait_s)
             pause_s = min(2 * pause_s, LONGEST_WAIT_S)
 

@@ -61,7 +61,9 @@ async def show_episode(request: HttpRequest, episode: UUID) -> dict[str, Any]:
 @router.post("/episodes/{uuid:episode}/close", summary="An attempt is over", response=EpisodeShown)
 async def close_episode(request: HttpRequest, episode: UUID, body: EpisodeEnded) -> dict[str, Any]:
     """What it came to. The same once more changes nothing; anything else is 409."""
-    result = Result(body.status, body.outcome, body.truncated_by or "", body.checks, body.cost, body.scores)
+    result = Result(
+        body.status, body.outcome, body.truncated_by or "", body.checks, body.cost, body.scores, body.reason
+    )
     return await sync_to_async(lambda: describe(attempts.close(key_of(request), episode, result)))()
 
 

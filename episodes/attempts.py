@@ -91,6 +91,8 @@ class Result:
     cost: Mapping[str, float] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
     """{completion id: −1 to 1}, what the world says of single steps."""
+    reason: str = ""
+    """Why it is void, in the words of its player, or of Talkback where that closed it."""
 
 
 @transaction.atomic
@@ -192,7 +194,7 @@ def _check_scores(episode: Episode, scores: Mapping[str, float]) -> None:
         raise ScoreUnknown(f"This episode has no answer {unknown[0]!r} that could be scored. It plays on: close again.")
 
 
-def end(episode: Episode, result: Result, *, reason: str = "") -> None:
+def end(episode: Episode, result: Result) -> None:
     """Have an episode that is playing, and locked, be over: its key opens nothing more. Call it in a transaction."""
     is_void = result.ending in Episode.UNSCORED
     episode.move(
@@ -203,7 +205,7 @@ def end(episode: Episode, result: Result, *, reason: str = "") -> None:
         checks=dict(result.checks),
         cost=dict(result.cost),
         scores=dict(result.scores),
-        reason=reason,
+        reason=result.reason,
         ended_at=timezone.now(),
     )
     if episode.key_id is not None:  # nor does it keep weights from being tidied away
@@ -213,7 +215,8 @@ def end(episode: Episode, result: Result, *, reason: str = "") -> None:
 
 
 def result_of(episode: Episode) -> Result:
-    return Result(episode.ending, episode.outcome, episode.cut_by, episode.checks, episode.cost, episode.scores)
+    told = (episode.checks, episode.cost, episode.scores, episode.reason)
+    return Result(episode.ending, episode.outcome, episode.cut_by, *told)
 
 
 @transaction.atomic

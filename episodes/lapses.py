@@ -33,7 +33,7 @@ def _close(pk: UUID) -> bool:
         Episode.objects.filter(pk=pk).update(lease_until=until)
         return False
     lapsed = f"Its player gave no sign of life for {episode.lease_s} s, until {moment(now)}."
-    attempts.end(episode, Result(Episode.Ending.INFRA_ERROR), reason=lapsed)
+    attempts.end(episode, Result(Episode.Ending.INFRA_ERROR, reason=lapsed))
     return True
 
 

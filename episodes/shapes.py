@@ -82,6 +82,8 @@ class EpisodeEnded(Posted):
         default_factory=dict, max_length=MOST_SCORES
     )
     """What the world itself, by rule, says of single steps: the answer's id, and −1 to 1."""
+    reason: str = Field("", max_length=400, validate_default=True)
+    """Why the world failed, or the attempt was called off, as people read it on its page."""
 
     @field_validator("outcome")
     @classmethod
@@ -102,6 +104,14 @@ class EpisodeEnded(Posted):
         if cut_by is not None and status is not None:
             raise ValueError(f"an attempt that is {status} was not truncated")
         return None
+
+    @field_validator("reason")
+    @classmethod
+    def _is_void(cls, reason: str, field: ValidationInfo) -> str:
+        status = field.data.get("status")
+        if reason and status is not None and status not in Episode.UNSCORED:
+            raise ValueError(f"an attempt that is {status} gives its reasons as checks")
+        return reason
 
 
 class ExamClosed(Posted):
@@ -142,7 +152,7 @@ class EpisodeShown(BaseModel):
     checks: dict[str, bool | float]
     cost: dict[str, float]
     scores: dict[str, float] = Field(description="What its world says of single steps, by the answer's id.")
-    reason: str | None = Field(description="Why Talkback itself closed it.")
+    reason: str | None = Field(description="Why it says nothing of the agent, as Talkback or its player said.")
     lease_until: int
     created: int
     ended_at: int | None

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 
 from core.visible import escape_hidden
-from environments.client import KEY
+from environments.client import KEY, LOCAL, URL
 from environments.worlds.checking import add_check_plan, check
 from environments.worlds.exam import add_exam_plan, play_exams
 from environments.worlds.night import add_harness, add_plan, play_night
@@ -31,7 +31,7 @@ def add_worlds(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     add_exam_plan(examined)
     examined.set_defaults(play=play_exams)
     for one in (playing, examined):
-        one.add_argument("--url", default="http://localhost:8000", help="where Talkback answers")
+        one.add_argument("--url", default=os.environ.get(URL) or LOCAL, help=f"where Talkback answers, or in {URL}")
         one.add_argument("--key", default=os.environ.get(KEY, ""), help=f"with the scope episodes, or in {KEY}")
         one.add_argument("--json", action="store_true", help="each attempt as a JSON line instead of the table")
         one.set_defaults(run=run)
@@ -58,7 +58,9 @@ async def run(said: argparse.Namespace) -> int:
     if not said.json:
         print(table(every))
     if is_stopped:
-        print("Stopped. The same command goes on with what was not begun.", file=sys.stderr)
+        print(
+            "Stopped. The same command goes on with what was not begun; --night NAME plays all anew.", file=sys.stderr
+        )
     return STOPPED if is_stopped else 0
 
 

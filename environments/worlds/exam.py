@@ -10,13 +10,14 @@ from typing import Any, TextIO
 
 from environments.client import Client, Refused
 from environments.errors import Unplayable
-from environments.worlds.base import Task, World
+from environments.worlds.base import World
 from environments.worlds.choosing import FORMS, open_world
+from environments.worlds.drawing import draw
 from environments.worlds.harness import Sampling
 from environments.worlds.night import PATIENCE_S, add_sampling, at_least, require_key
 from environments.worlds.played import Played, table
 from environments.worlds.player import LEASE_S, Way, play
-from environments.worlds.progress import Progress
+from environments.worlds.progress import Progress, Troubles
 from environments.worlds.width import Width
 
 
@@ -67,7 +68,7 @@ async def play_exams(
     require_key(key)
     worlds = {world.name: world for world in map(open_world, said.world)}
     seen: set[int] = set()
-    async with Client(url, key, patience_s=PATIENCE_S) as client:
+    async with Client(url, key, patience_s=PATIENCE_S, on_trouble=Troubles(out)) as client:
         while True:
             for exam in await list_open(client):
                 if exam.id not in seen:
@@ -106,16 +107,15 @@ async def _play(
 
     sampling = Sampling(said.temperature, said.max_tokens)
     try:
-        played = await play_exam(
-            client, world, exam, width=width, sampling=sampling, lease_s=said.lease, on_played=note
-        )
+        async with progress:
+            played = await play_exam(
+                client, world, exam, width=width, sampling=sampling, lease_s=said.lease, on_played=note
+            )
     except Refused as refused:
         if refused.said != "exam_over":  # the gate, or a person, was quicker
             raise
         print(refused, file=out)
         return
-    finally:
-        progress.end()
     for model, each in played.items():
         print(f"{model}\n{table(each)}", file=out)
 
@@ -141,7 +141,7 @@ async def play_exam(
     Of a world with fewer held-out tasks all are played, and then the exam is closed: the gate reads what there is.
     Raises what `play` does.
     """
-    tasks = draw(world, exam.tasks, exam.seed)
+    tasks = draw(world, "heldout", exam.tasks, exam.seed)
     played: dict[str, list[Played]] = {}
     for model in exam.models:
         way = Way(seed=exam.seed, night=exam.night, sampling=sampling, lease_s=lease_s, model=model)
@@ -150,22 +150,3 @@ async def play_exam(
         why = f"{world.name} has {len(tasks)} held-out tasks, and {exam.tasks} were asked for."
         await client.close_exam(exam.id, why)
     return played
-
-
-def draw(world: World, count: int, seed: int) -> list[Task]:
-    """`count` held-out tasks, or as many as there are. Raises Unplayable where there is none."""
-    try:
-        return world.tasks("heldout", count, seed)
-    except Unplayable:
-        if count == 1:
-            raise
-    least, most = 1, count  # there may be `least`, and there are fewer than `most`
-    while most - least > 1:
-        middle = (least + most) // 2
-        try:
-            world.tasks("heldout", middle, seed)
-        except Unplayable:
-            most = middle
-        else:
-            least = middle
-    return world.tasks("heldout", least, seed)

@@ -13,13 +13,16 @@ from environments.worlds.answers import Check
 from environments.worlds.base import Split, Task, World
 from environments.worlds.choosing import FORMS, open_world
 from environments.worlds.curriculum import Kept
+from environments.worlds.drawing import draw
 from environments.worlds.harness import Sampling
 from environments.worlds.harnesses.visit import FILES_AT, Harness
 from environments.worlds.played import Played
 from environments.worlds.player import LEASE_S, Way, play
-from environments.worlds.progress import Progress
+from environments.worlds.progress import Progress, Troubles
 from environments.worlds.width import Width
 
+GROUPS = 16
+"""How many tasks are played where none says."""
 PATIENCE_S = 600.0
 """How long a request is tried again, as while Talkback is started anew."""
 
@@ -28,7 +31,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add what a night is made of."""
     parser.add_argument("--world", required=True, help=FORMS)
     parser.add_argument("--answers", choices=get_args(Check), default="math", help="how interpreter compares them")
-    parser.add_argument("--groups", type=at_least(1), default=16, help="tasks")
+    parser.add_argument("--groups", type=at_least(1), help=f"tasks; left out: {GROUPS}, or as many as there are")
     parser.add_argument("--attempts", type=at_least(1), default=8, help="at each task")
     parser.add_argument("--parallel", type=at_least(1), help="attempts at once; left out: what the world is made for")
     parser.add_argument("--split", choices=get_args(Split), default="train")
@@ -94,18 +97,21 @@ async def play_night(
         model=said.model,
         harness=_harness(said) if said.harness is not None else None,
     )
-    try:
-        async with Client(url, key, patience_s=PATIENCE_S) as client:
+    async with Client(url, key, patience_s=PATIENCE_S, on_trouble=Troubles(out)) as client:
+        print(
+            f"World {world.name}, {len(tasks)} × {said.attempts} attempts. {client.url}/worlds/ plays them back.",
+            file=out,
+        )
+        async with progress:
             await play(client, world, tasks, said.attempts, way=way, width=width, on_played=note)
-    finally:
-        progress.end()
 
 
 def _tasks(said: argparse.Namespace, world: World, kept: Kept | None) -> list[Task]:
+    count = said.groups or len(draw(world, said.split, GROUPS, said.seed))
     if kept is not None and said.split == "train":
-        drawn = kept.tasks(said.split, said.groups, said.seed, said.night)
+        drawn = kept.tasks(said.split, count, said.seed, said.night)
     else:
-        drawn = world.tasks(said.split, said.groups, said.seed)
+        drawn = world.tasks(said.split, count, said.seed)
     if not said.tasks:
         return drawn
     if missing := set(said.tasks) - {task.id for task in drawn}:

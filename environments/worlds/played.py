@@ -121,7 +121,8 @@ WORDS: Mapping[Standing, str] = {
     "infra_error": "void, for the world failed.",
     "cancelled": "called off.",
     "left": "left to their lease, which ends them as infra_error.",
-    "before": "begun by an earlier player: those that ended stay as they are, and a lease ends the others.",
+    "before": "begun by an earlier player: those that ended stay as they are, and a lease ends the others. "
+    "--seed NUMBER draws other tasks, --night NAME plays these again.",
 }
 
 

@@ -26,6 +26,9 @@ Result = TypeVar("Result")
 LEASE_S = 600
 MOST_NAME = 200
 """Characters of a group's name."""
+MOST_REASON = 400
+"""Characters of why an attempt is void, as Talkback takes them."""
+VOID = ("infra_error", "cancelled")
 BEGUN = ("attempt_taken", "group_judged")
 """What Talkback answers where an attempt was played before, or its group learned from without it."""
 CALL_OFF_S = 20.0
@@ -256,5 +259,6 @@ def report(played: Played) -> Mapping[str, Any]:
     cost |= {} if played.exit_status is None else {"exit_status": played.exit_status}
     told: dict[str, Any] = {"status": played.status, "outcome": played.outcome, "checks": dict(played.checks)}
     told |= {"cost": cost}
+    told |= {"reason": played.reason[:MOST_REASON]} if played.reason and played.status in VOID else {}
     told |= {"truncated_by": played.truncated_by} if played.truncated_by else {}
     return told | ({"scores": dict(played.scores)} if played.scores else {})

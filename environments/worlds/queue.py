@@ -19,14 +19,14 @@ from celery import shared_task
 from celery.exceptions import Reject
 
 from core import stops
-from environments.client import KEY
+from environments.client import KEY, LOCAL, URL
 from environments.errors import Unplayable
 from environments.worlds.night import add_plan, play_night
 from environments.worlds.played import Figures, Played, table
 
 log = logging.getLogger(__name__)
 
-URL, PARALLEL = "TALKBACK_URL", "PLAY_PARALLEL"
+PARALLEL = "PLAY_PARALLEL"
 LOOK_S = 0.5
 """How often a night looks whether its worker was asked to stop."""
 
@@ -53,7 +53,7 @@ def play(arguments: Sequence[str]) -> dict[str, Any]:
             _until_stopped(
                 play_night(
                     said,
-                    os.environ.get(URL, "http://localhost:8000"),
+                    os.environ.get(URL) or LOCAL,
                     os.environ.get(KEY, ""),
                     every.append,
                     sys.stderr,

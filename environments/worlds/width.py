@@ -18,6 +18,8 @@ class Width:
     def __init__(self, most: int) -> None:
         self.most = self.now = max(1, most)
         self._narrowed_at = -1.0
+        self.replies = 0
+        """That came, in time or not."""
         self._in_time = 0
         self._rooms: list[Room] = []
 
@@ -33,6 +35,7 @@ class Width:
 
     def answered(self, sent_at: float) -> None:
         """A reply came, to a request that was sent then."""
+        self.replies += 1
         if monotonic() - sent_at > SLOW_S:
             self.press(sent_at)
             return

@@ -109,6 +109,17 @@ async def test_patience_ends_with_what_to_do() -> None:
         await ask(talkback.client(patience_s=0.0))
 
 
+async def test_why_one_waits_is_told_but_for_a_server_that_is_merely_busy() -> None:
+    told: list[str] = []
+    talkback = FakeTalkback(httpx.ConnectError("no route"), no(429), no(503, "It starts."), ok(REPLY))
+    async with talkback.client(on_trouble=told.append) as client:
+        await client.with_key("another").complete([{"role": "user", "content": "?"}])
+    assert told == [
+        "Talkback at http://talkback gives no answer yet (no route). It is asked again.",
+        "Talkback at http://talkback gives no answer yet (it answered 503: It starts.). It is asked again.",
+    ]
+
+
 async def test_feedback_says_only_what_is_given() -> None:
     talkback = FakeTalkback(ok({"object": "feedback"}))
     client = talkback.client()

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from environments import __main__ as command
+from environments import command
 from environments.client import Client
 from tests.environments.stages import FakeTalkback
 

@@ -58,9 +58,18 @@ async def test_closing_twice_changes_nothing_and_closing_otherwise_is_refused(as
     assert (await Episode.objects.aget()).outcome == 1.0
 
 
+async def test_why_an_attempt_is_void_is_kept_as_its_player_says_it(ask, begin):
+    path, failed = f"episodes/{(await begin())['id']}/close", {"status": "infra_error", "reason": "The browser died."}
+    status, shown = await ask(path, failed)
+    assert (status, shown["reason"]) == (200, "The browser died.")
+    assert await ask(path, failed) == (status, shown)
+    assert code(await ask(path, failed | {"reason": "It did not."})) == (409, "episode_closed")
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        '{"status": "solved", "outcome": 1, "reason": "It was easy."}',
         '{"status": "solved", "outcome": NaN}',
         '{"status": "solved", "outcome": Infinity}',
         '{"status": "solved", "outcome": 2}',

@@ -7,7 +7,7 @@ import io
 import pytest
 from django.core.management import CommandError, call_command
 
-from environments.__main__ import parser
+from environments.command import parser
 from training.config import RecipeInvalid, preset, read
 from training.recipes import published
 

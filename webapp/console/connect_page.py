@@ -56,7 +56,8 @@ def with_key(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:
     """A new key. The page that answers is the only one that ever shows its secret; the same form makes no second."""
-    form = keys.KeyForm(person(request), request.POST if request.method == "POST" else None)
+    wanted = keys.PLAYER if request.GET.get("for") == "worlds" else {}
+    form = keys.KeyForm(person(request), request.POST if request.method == "POST" else None, initial=dict(wanted))
     if request.method != "POST":
         return page(request, None, form=form)
     if not form.is_valid():

@@ -40,6 +40,10 @@ ABOUT_SCOPES = {
 }
 
 
+PLAYER = {"name": "play", "scopes": ["chat", "episodes"]}
+"""What a key is to be with which agents play (docs/reference/worlds.md)."""
+
+
 class KeyForm(forms.Form):
     """What a new key is to be. Administration is offered to those who run this Talkback."""
 

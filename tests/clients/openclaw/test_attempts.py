@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
 from chat.models import Turn
-from environments import __main__ as command
+from environments import command
 from environments.client import KEY
 from environments.worlds.harnesses.visit import Harness
 from environments.worlds.player import Way, play

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import threading
@@ -10,12 +11,13 @@ import pytest
 from celery.exceptions import Reject
 
 from core import stops
-from environments import __main__ as command
-from environments.client import KEY
+from environments import command
+from environments.client import KEY, URL
 from environments.errors import Unplayable
-from environments.worlds import queue
+from environments.worlds import progress as progresses
+from environments.worlds import queue, till
 from environments.worlds.played import Figures, Played, table
-from environments.worlds.progress import Progress
+from environments.worlds.progress import Progress, Troubles
 from environments.worlds.till import Till
 from environments.worlds.width import Width
 from episodes.models import Episode
@@ -57,6 +59,7 @@ def test_each_attempt_can_be_had_as_json_and_a_second_night_of_that_name_plays_n
     code, out, _ = play()
     assert (code, Episode.objects.count()) == (0, 4)
     assert "4 begun by an earlier player" in out
+    assert "--night NAME plays these again" in out
 
 
 def test_only_the_tasks_that_are_named_are_played(play):
@@ -75,6 +78,18 @@ def test_what_is_always_solved_is_counted_and_a_night_keeps_its_tasks(play, tmp_
     assert again == first
     assert json.loads((tmp_path / "till.json").read_text()) == kept
     assert [file.name for file in tmp_path.iterdir()] == ["till.json"]
+
+
+def test_a_world_with_few_tasks_is_played_whole_where_no_number_is_said(site, key, keeps_till, capsys, monkeypatch):
+    monkeypatch.setattr(till, "MANY", 3)
+    monkeypatch.setenv(URL, site)
+    few = ("worlds", "play", "--world", "till", "--attempts", "1", "--max-tokens", "96", "--key", key.secret)
+    assert command.main(few) == 0
+    assert Episode.objects.count() == 3
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == f"World till, 3 × 1 attempts. {site}/worlds/ plays them back."
+    assert command.main([*few, "--groups", "4"]) == 1
+    assert "till has 3 train tasks, and 4 were asked for" in capsys.readouterr().err
 
 
 def test_a_night_without_a_key_says_how_to_make_one(play, monkeypatch):
@@ -104,6 +119,47 @@ def test_progress_rewrites_one_line_on_a_terminal_and_writes_few_elsewhere():
     assert [line.split(",")[0] for line in file.getvalue().splitlines()] == ["1 of 3 attempts", "3 of 3 attempts"]
 
 
+class Watched(io.StringIO):
+    """A file that says when it has so many lines."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__()
+        self._wanted, self.has_them = wanted, asyncio.Event()
+
+    def write(self, text: str, /) -> int:
+        count = super().write(text)
+        if self.getvalue().count("\n") >= self._wanted:
+            self.has_them.set()
+        return count
+
+
+async def test_progress_speaks_at_once_and_again_before_any_attempt_has_ended(monkeypatch):
+    monkeypatch.setattr(progresses, "FILE_S", 0.001)
+    out, width = Watched(3), Width(2)
+    async with Progress(8, width, out):
+        assert out.getvalue() == "0 of 8 attempts, 0 of 0 solved, 0 replies, 0 tokens/s\n"
+        width.answered(0.0)
+        await asyncio.wait_for(out.has_them.wait(), 20)
+    assert out.getvalue().splitlines()[-1].startswith("0 of 8 attempts, 0 of 0 solved, 1 replies")
+
+
+def test_the_same_trouble_is_said_once_in_a_while(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(progresses, "monotonic", lambda: now[0])
+    out = io.StringIO()
+    say = Troubles(out)
+    for after_s, trouble in (
+        (0, "No route."),
+        (30, "No route."),
+        (1, "It starts."),
+        (59, "It starts."),
+        (2, "It starts."),
+    ):
+        now[0] += after_s
+        say(trouble)
+    assert out.getvalue().splitlines() == ["No route.", "It starts.", "It starts."]
+
+
 def test_figures_leave_out_what_says_nothing_of_the_agent():
     played = [
         won(),
@@ -126,7 +182,7 @@ def test_figures_leave_out_what_says_nothing_of_the_agent():
 
 @pytest.fixture
 def host(site, key, keeps_till, monkeypatch):
-    monkeypatch.setenv(queue.URL, site)
+    monkeypatch.setenv(URL, site)
     monkeypatch.setenv(KEY, key.secret)
 
 

@@ -9,10 +9,11 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 
 from checkpoints.models import Checkpoint
-from environments import __main__ as command
+from environments import command
 from environments.client import Client
 from environments.errors import Unplayable
-from environments.worlds.exam import draw, list_open, play_exam
+from environments.worlds.drawing import draw
+from environments.worlds.exam import list_open, play_exam
 from environments.worlds.harness import Sampling
 from environments.worlds.till import Till, TillAttempt
 from episodes import exams
@@ -109,7 +110,7 @@ def test_as_many_tasks_are_drawn_as_there_are(monkeypatch, there, count):
         return list(range(number))
 
     monkeypatch.setattr(Quiet, "tasks", tasks)
-    assert len(draw(Quiet(), count, 1)) == min(there, count)
+    assert len(draw(Quiet(), "heldout", count, 1)) == min(there, count)
 
 
 def test_a_world_without_a_held_out_task_says_so(monkeypatch):
@@ -119,7 +120,7 @@ def test_a_world_without_a_held_out_task_says_so(monkeypatch):
     monkeypatch.setattr(Quiet, "tasks", none)
     for count in (1, 9):
         with pytest.raises(Unplayable, match="no held-out task"):
-            draw(Quiet(), count, 1)
+            draw(Quiet(), "heldout", count, 1)
 
 
 async def test_the_command_plays_what_is_asked_in_worlds_that_it_has(play, keeps_till, ask, ben):

@@ -120,7 +120,8 @@ async def test_a_world_that_fails_is_no_failure_of_the_agent(client, keeps_till)
     played = await play(client, world, world.tasks("train", 1, seed=1), 3, way=Way(sampling=WORDS), width=Width(1))
     assert [one.status for one in played] == ["infra_error", "solved", "solved"]
     assert (played[0].outcome, played[0].reason) == (None, "No sandbox works on this machine.")
-    assert [one.status async for one in Episode.objects.order_by("attempt")] == ["void", "scored", "scored"]
+    rows = [(one.status, one.reason) async for one in Episode.objects.order_by("attempt")]
+    assert rows == [("void", "No sandbox works on this machine."), ("scored", ""), ("scored", "")]
 
 
 class Wrong(Till):

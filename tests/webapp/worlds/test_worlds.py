@@ -38,9 +38,14 @@ def test_examples_in_the_modules_of_worlds_hold(module):
 def test_before_anything_was_played_the_page_says_how_it_begins(client, talker):
     client.force_login(talker)
     html = text_of(client.get(HOME))
-    assert "python -m environments worlds play --world till" in html
+    assert "python3 -m environments worlds play --world till" in html
     assert "--url http://testserver" in html  # where this person reads it, Talkback answers
-    assert reverse("connect:new") in links(html)
+    there = f"{reverse('connect:new')}?for=worlds"
+    assert there in links(html)
+    form = client.get(there).context["form"]
+    assert (form["name"].value(), form["scopes"].value()) == ("play", ["chat", "episodes"])
+    assert '<details class="terms" open>' in text_of(client.get(there))
+    assert '<details class="terms">' in text_of(client.get(reverse("connect:new")))
     assert "docs/reference/episodes.md" in html
 
 
@@ -58,6 +63,24 @@ def test_success_by_checkpoint_counts_what_counts_with_its_interval(console, mak
     assert "1 task: 0 always solved, 1 at times, 0 never" in html
     assert ">1 attempt</a> the world failed; " in html
     assert ">1 attempt</a> was called off; in 1 attempt the model’s window was full." in html
+
+
+def test_a_lost_attempt_whose_replies_called_no_tool_says_so_where_it_is_listed(console, make_group, play):
+    play(make_group(), "failed", checks={"right": False}, cost={"steps": 8, "invalid": 7, "seconds": 3})
+    said = "check “right” is false. Of its 8 replies 7 called no tool, or none that takes such a call."
+    for page in (HOME, "/worlds/attempts/"):
+        assert said in text_of(console.get(page))
+
+
+def test_figures_of_a_group_that_is_short_are_not_waited_for(console, make_group, play):
+    group = make_group(attempts=2)
+    for ending in ("solved", "infra_error"):
+        play(group, ending)
+    said = "None: of its attempts too few count to compare any."
+    assert said in text_of(console.get(f"/worlds/groups/{group.pk}/"))
+    other = make_group("b", attempts=2)
+    play(other, "solved")  # its second attempt may still be played
+    assert said not in text_of(console.get(f"/worlds/groups/{other.pk}/"))
 
 
 def test_splits_and_checkpoints_stand_apart(console, make_group, play, make_checkpoint):

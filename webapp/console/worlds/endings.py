@@ -45,7 +45,13 @@ def why(episode: Episode, replies: int | None = None) -> str:
     'Cut off at 8 replies, before it had an answer: check “prices known” is 0.5.'
     >>> why(Episode(ending="failed", outcome=-0.25))
     'Its outcome was −0.25, and its world named no check.'
+    >>> why(Episode(ending="failed", outcome=-1.0, checks={"right": False}, cost={"steps": 8, "invalid": 7}))
+    'Its answer was wrong: check “right” is false. Of its 8 replies 7 called no tool, or none that takes such a call.'
     """
+    return f"{_ended(episode, replies)} {_invalid(episode)}".rstrip()
+
+
+def _ended(episode: Episode, replies: int | None) -> str:
     found, outcome = {"checks": _checks(episode.checks)}, {"outcome": short(episode.outcome or 0)}
     if episode.ending == Ending.TRUNCATED:
         return _cut_off(episode, replies or 0, found["checks"])
@@ -63,6 +69,15 @@ def why(episode: Episode, replies: int | None = None) -> str:
     if episode.ending == Ending.SOLVED:
         return _("Solved.") if episode.outcome == 1 else _("Solved, with an outcome of %(outcome)s.") % outcome
     return _("It is being played.")
+
+
+def _invalid(episode: Episode) -> str:
+    """How many of a lost attempt's replies called no tool that takes them, by its player's count; empty for none."""
+    n, whole = episode.cost.get("invalid"), episode.cost.get("steps")
+    if episode.ending not in LOST or not n or not whole:
+        return ""
+    told = {"part": short(n), "whole": short(whole)}
+    return _("Of its %(whole)s replies %(part)s called no tool, or none that takes such a call.") % told
 
 
 def _cut_off(episode: Episode, n: int, checks: str) -> str:

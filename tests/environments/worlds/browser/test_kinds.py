@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from environments.__main__ import main
+from environments.command import main
 from environments.errors import Unplayable
 from environments.worlds.browser.kinds import HELDOUT, PLAYED, TRAIN, UNPLAYED
 from environments.worlds.browser.pages import find_miniwob

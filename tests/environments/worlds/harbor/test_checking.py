@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.__main__ import main
+from environments.command import main
 from environments.errors import SandboxUnavailable
 from environments.sandboxes.trees import File, Tree
 from environments.sandboxes.verifier import Score

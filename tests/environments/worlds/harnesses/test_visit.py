@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 
 from chat.models import Turn
 from chat.replying import replies
-from environments import __main__ as command
+from environments import command
 from environments.client import KEY
 from environments.errors import Unplayable
 from environments.worlds.harbor.world import Harbor

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from environments import __main__ as command
+from environments import command
 from environments.worlds.choosing import open_world
 from tests.environments.worlds.mcp.made import ASK, FILL, listed, raw, shop
 
@@ -61,7 +61,7 @@ def test_the_example_of_the_page_can_be_played(check, tmp_path):
     lines = re.findall(r"```sh\n(.*?)```", page, re.S)[0].splitlines()
     script = "\n".join(lines[:-1])  # all but what is checked after
     subprocess.run(["sh", "-ec", script], cwd=tmp_path, check=True)
-    assert lines[-1] == "python -m environments worlds check --world mcp:shop.jsonl"
+    assert lines[-1] == "python3 -m environments worlds check --world mcp:shop.jsonl"
     code, said = check("--world", f"mcp:{tmp_path}/shop.jsonl", "--notes")
     assert (code, "tools: price, answer" in said) == (0, True)
     plan = tmp_path / "guess.json"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chat.models import Turn
-from environments import __main__ as command
+from environments import command
 from environments.client import KEY
 from episodes.models import Episode
 from judge.votes import evidence, voting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from environments import __main__ as command
+from environments import command
 from tests.environments.worlds.openenv.server import Server, serving
 
 pytest.importorskip("websockets")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from environments import __main__ as command
+from environments import command
 from environments.client import KEY
 from episodes.models import Episode
 from tests.environments.worlds.conftest import SAID, called
