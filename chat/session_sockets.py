@@ -74,10 +74,11 @@ class ChatConsumer(PageSocket):
         await self.send(text_data=html)
 
     async def turn_waits(self, event: dict[str, Any]) -> None:
-        """The engine does not answer. Its writer says so again and again; a tab shows it, and reads it aloud, once."""
+        """The engine does not answer, or says nothing. Its writer says so again and again; a tab shows it, and reads it
+        aloud, once."""
         if event["turn"] not in self.ended | self.waiting:
             self.waiting |= {event["turn"]}
-            context = {"turn_id": event["turn"], "user": self.scope["user"]}
+            context = {"turn_id": event["turn"], "user": self.scope["user"], "why": event["why"]}
             await self.push(await sync_to_async(render_to_string)("chat/_waits.html", context))
 
     async def turn_changed(self, event: dict[str, Any]) -> None:

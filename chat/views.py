@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chat import asking, branches
 from chat.composing import terms
@@ -68,10 +68,12 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return show_page(request, get_object_or_404(found, pk=pk), at=request.GET.get("at", ""))
 
 
-@require_POST
+@require_http_methods(["GET", "POST"])
 @login_required
 async def start(request: HttpRequest) -> HttpResponse:
-    """The first message of a conversation makes it."""
+    """The first message of a conversation makes it. A person who opens the address is shown what / shows."""
+    if request.method == "GET":
+        return redirect("chat:home")
     user, form = await request.auser(), MessageForm(request.POST, request.FILES)
     return (
         await sync_to_async(show_refusal)(request, None, form)

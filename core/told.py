@@ -29,7 +29,7 @@ KEPT = (
 FOR_A_START = {
     "DATABASE_URL": ("SQLite in DATA_DIR", "As in postgresql://user:password@host/name; its driver is then installed."),
     "DATA_DIR": ("var", "Everything that this installation keeps."),
-    "HOST": ("127.0.0.1", "The address that web listens on; beyond this machine a proxy belongs in front."),
+    "HOST": ("localhost", "The address that web listens on; beyond this machine a proxy belongs in front."),
     "PROFILE": ("embedded", "gpu: SGLang answers in place of the CPU engine."),
     "LOG_LEVEL": ("INFO", "How much processes log."),
     "STOP_S": ("30", "Seconds that a process may take to stop before it is killed, at least 6."),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from core import loopback
 from gpu_workers.servers import leases
 from installation.places import DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble
@@ -132,21 +133,30 @@ def web_port(settings: dict[str, str]) -> Finding:
     if not text.isdigit() or not 0 < int(text) < 65536:
         return Finding("port", False, f"PORT={text} is not a port: choose a number from 1024 to 65535.")
     port = int(text)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    looked_at = {host} - {loopback.NAME}
+    if loopback.is_reached_by_name(host):  # the link is to localhost: no other program may answer there
+        looked_at |= set(loopback.ADDRESSES)
+    for address in sorted(looked_at):
         try:
-            listener.bind((host, port))
+            bind(address, port)
         except PermissionError:
             return Finding("port", False, f"Port {port} is for root only: choose one above 1023, as in PORT=8000.")
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
+            if error.errno == errno.EADDRINUSE:
+                another = free_port(port % 65535 + 1)
+                return Finding("port", False, f"Port {port} is in use: choose another, as in make up PORT={another}.")
+            if address == host:
                 return Finding("port", False, f"HOST={host} cannot be listened on ({error.strerror}): correct HOST.")
-            return Finding(
-                "port",
-                False,
-                f"Port {port} is in use: choose another, as in make up PORT={free_port(port % 65535 + 1)}.",
-            )
     return Finding("port", True, f"{port} is free")
+
+
+def bind(address: str, port: int) -> None:
+    """Take the port for a moment. Raises OSError."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if ":" in address:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((address, port))
 
 
 def redis_server(settings: dict[str, str]) -> Finding:

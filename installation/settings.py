@@ -6,6 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
+from core import loopback
 from core.envfile import read_settings
 from core.told import KEPT
 from installation.diagnosis import cards, engine_count, free_port, runs_elsewhere, uses_default_model
@@ -39,7 +40,7 @@ def asked_for() -> dict[str, str]:
     elif (folder := Path(settings["MODEL"]).expanduser()).is_dir():
         settings["MODEL"] = str(folder.resolve())
     settings |= {name: settings.get(name, default) for name, default in DEFAULTS.items()}
-    settings["HOST"] = os.environ.get("HOST", "").strip() or "127.0.0.1"
+    settings["HOST"] = os.environ.get("HOST", "").strip() or loopback.NAME
     settings["PORT"] = os.environ.get("PORT", "").strip() or "8000"
     return settings
 
@@ -97,5 +98,5 @@ def write_private(file: Path, text: str) -> Path:
 
 
 def address(settings: dict[str, str]) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings["HOST"], settings["HOST"])  # noqa: S104
-    return f"http://{host}:{settings['PORT']}"
+    """Where a browser on this machine finds web."""
+    return f"http://{loopback.authority(settings['HOST'])}:{settings['PORT']}"

@@ -22,7 +22,7 @@ class Place:
     """Where a client is to go, and what it finds there."""
 
     address: str
-    """As the person reaches it, without a path: http://127.0.0.1:8000"""
+    """As the person reaches it, without a path: http://localhost:8000"""
     key: str = PLACEHOLDER
     model: str = "talkback"
     window: int = 8192

@@ -11,6 +11,7 @@ import django
 from django.core.exceptions import ImproperlyConfigured
 
 from core.envfile import model_folder, read_settings
+from core.loopback import authority
 from core.visible import name_fault
 from webapp.settings_readers import allowed_hosts, env, mapped_roles, origins, speaks_https, yes_or_no
 
@@ -36,10 +37,9 @@ CSRF_TRUSTED_ORIGINS = [origin.strip() for origin in env("CSRF_TRUSTED_ORIGINS")
 """Origins whose forms and WebSockets are taken, as in https://talk.example.org, with commas between."""
 HTTPS = speaks_https(yes_or_no("HTTPS"), CSRF_TRUSTED_ORIGINS)
 """Whether people reach it by https alone; by default where all of CSRF_TRUSTED_ORIGINS are https."""
-HERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # it is compared, and not listened on
 ADDRESS = next(
     (origin for origin in CSRF_TRUSTED_ORIGINS if HTTPS and origin.startswith("https://") and "*" not in origin),
-    f"http://{HERE.get(env('HOST'), env('HOST'))}:{PORT}",
+    f"http://{authority(env('HOST'))}:{PORT}",
 )
 """Where people reach this installation, as far as it knows."""
 CORS_ORIGINS = origins(env("CORS_ORIGINS"))

@@ -21,6 +21,8 @@ class ReplyDelta:
     """How much of the prompt was not computed anew; known with the last piece."""
     waits: bool = False
     """The engine does not answer; the reply goes on when it is back."""
+    is_silent: bool = False
+    """The engine has said nothing for some time: it may be busy, or hang."""
 
     @property
     def text(self) -> str:

@@ -40,21 +40,21 @@ def begin(work: Coroutine[Any, Any, Result], context: contextvars.Context | None
 
 async def speak(turn: Turn, engine: Engine) -> None:
     """Write the reply down and publish it as it grows. Failures end up in the row, where the page finds them."""
-    text, more, is_over, waits = "", asyncio.Event(), False, False
+    text, more, is_over, why = "", asyncio.Event(), False, ""
 
     async def paint() -> None:
         while await more.wait() and not is_over:
             more.clear()
-            await (publish_wait(turn) if waits else publish(turn, text))
+            await (publish_wait(turn, why) if why else publish(turn, text))
             await asyncio.sleep(FRAME_S)
 
     painter = asyncio.create_task(paint())
     try:
         async for delta in replies.reply(turn, engine):
             text += delta.text
-            if delta.text or delta.waits or waits:
+            before, why = why, "away" if delta.waits else "silent" if delta.is_silent else ""
+            if delta.text or why or before:
                 more.set()
-            waits = delta.waits
     except TalkbackError as failure:
         log.info("turn %s ended early: %s", turn.pk, failure)
     except Exception as error:
@@ -80,9 +80,9 @@ async def publish(turn: Turn, text: str, failure: str = "") -> None:
     await send(turn, {"type": "turn.grew", "turn": str(turn.pk), "html": markdown.render(text) + note})
 
 
-async def publish_wait(turn: Turn) -> None:
-    """Show that the reply waits for an engine that does not answer. Said at each beat: a tab may have just come."""
-    await send(turn, {"type": "turn.waits", "turn": str(turn.pk)})
+async def publish_wait(turn: Turn, why: str) -> None:
+    """Show that the reply waits for an engine that is away or silent. Said at each beat: a tab may have just come."""
+    await send(turn, {"type": "turn.waits", "turn": str(turn.pk), "why": why})
 
 
 async def publish_calls(turn: Turn) -> None:

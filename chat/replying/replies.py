@@ -55,6 +55,9 @@ PRIORITY = 10
 BEAT_S = 3.0
 """How often a reply under way says that it is still being written."""
 
+SILENT_S = 15.0
+"""After so long without a word of the engine's a reply says that it is silent."""
+
 CLOSE_S = 2.0
 """How often a reply that could not be written down is tried to be closed, until it can."""
 
@@ -150,7 +153,7 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
         turn = await load_turn(turn)
     draft, begun = Draft(turn, holds=holds), Begun.of(turn)
     flow = Flow(attempts(turn, engine, draft.reader.marks, begun), BEAT_S)
-    writing = Writing(turn, BEAT_S, flow.rouse)
+    writing, heard_at = Writing(turn, BEAT_S, flow.rouse), monotonic()
     try:
         if begun is not None:
             yield draft.go_on(begun)
@@ -162,9 +165,9 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     await draft.close("abort")
                     yield ReplyDelta(tuple(pieces), finish_reason="abort")
                 elif given is None:
-                    yield ReplyDelta(waits=turn.waits)
+                    yield ReplyDelta(waits=turn.waits, is_silent=monotonic() - heard_at >= SILENT_S)
                 else:
-                    delta = draft.take(given)
+                    heard_at, delta = monotonic(), draft.take(given)
                     if begun is None:  # else the row keeps the words of its ids until the reply ends
                         writing.words += [piece.text for piece in delta.pieces if piece.kind == "content"]
                     if delta.finish_reason:  # kept before it is given out: a reader may speak of the turn at once

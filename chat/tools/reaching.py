@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -19,6 +19,8 @@ from core.errors import TalkbackError
 from core.mcp.results import Answered, shown
 from core.visible import visible
 
+PLACE_S = 60.0
+"""How long a call waits for a place where as many programs run as may."""
 LOOK_S = 3 * START_S
 """How long all of a look at a server may take: what it is asked has its own time, but it may keep a connection open."""
 
@@ -39,7 +41,7 @@ async def look(server: ToolServer) -> str:
     Raises ServerFailed."""
     try:
         with anyio.fail_after(LOOK_S):
-            async with reached(server) as link:
+            async with reached(server, wait_s=START_S) as link:
                 listed = await link.tools()
     except (ServerFailed, TimeoutError) as failure:
         said = (
@@ -56,7 +58,7 @@ async def call(server: ToolServer, tool: str, definition: str, arguments: Mappin
     """Call a tool, if it still is what it was when it was allowed. Raises ServerFailed."""
     if tool in server.off:
         raise ServerFailed(f"The tool {name_of(tool)} of {server} was turned off by an operator.")
-    async with reached(server) as link:
+    async with reached(server, wait_s=PLACE_S) as link:
         listed = await link.tools()
         await sync_to_async(server.keep_list)(listed)
         found = next((one for one in server.tools if one.name == tool), None)
@@ -69,17 +71,20 @@ async def call(server: ToolServer, tool: str, definition: str, arguments: Mappin
 
 
 @asynccontextmanager
-async def reached(server: ToolServer) -> AsyncIterator[Any]:
-    """A link to this server (core.mcp.link.Link), for as long as the block lasts. Raises ServerFailed."""
+async def reached(server: ToolServer, *, wait_s: float) -> AsyncIterator[Any]:
+    """A link to this server (core.mcp.link.Link), for as long as the block lasts; a program waits for its place for so
+    long. Raises ServerFailed."""
     from core.mcp import link, streams  # heavy
+    from core.mcp.places import places
     from core.mcp.programs import Own
 
-    words, talker = streams.LastWords(), None
+    words, talker, place = streams.LastWords(), None, AsyncExitStack()
     try:
         if server.is_program:
             program = (await sync_to_async(programs.read)()).get(server.name)
             if program is None:
                 raise ServerFailed(f"TOOLS_FILE names no server {server} any more.")
+            await place.enter_async_context(places.held(wait_s))
             talker = await anyio.to_thread.run_sync(Own, program.command, program.env, program.folder)
             found = streams.by_pipes(talker.process, words)
         else:
@@ -99,6 +104,7 @@ async def reached(server: ToolServer) -> AsyncIterator[Any]:
         if talker is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(talker.kill)
+        await place.aclose()
 
 
 def first_of(error: BaseException) -> BaseException:

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from typing import Any
+
 from asgiref.sync import async_to_sync
 from celery import shared_task
+from celery.signals import worker_shutdown
+from django.db import connections
 
 from chat.tools import takeovers
 from gpu_workers import engines
 
+log = logging.getLogger(__name__)
+
+AT_ONCE = 8
+"""Replies that one worker goes on with at the same time, each in a thread of its own."""
+
+_places = threading.BoundedSemaphore(AT_ONCE)
+_at_work: set[threading.Thread] = set()
+
 
 @shared_task
 def take_up(pk: str) -> bool:
-    """Go on with a reply whose process is gone."""
-    return _take_up(int(pk))
+    """Go on with a reply whose process is gone, beside the worker's other work: its tools may take minutes, and
+    verdicts wait for the worker's own threads. False where as many are at work as may be: the sweep asks again."""
+    if not _places.acquire(blocking=False):
+        return False
+    thread = threading.Thread(target=_run, args=(int(pk),), name=f"tools {pk}", daemon=True)
+    _at_work.add(thread)
+    thread.start()
+    return True
+
+
+@worker_shutdown.connect
+def finish(**kwargs: Any) -> None:
+    """Let what is at work end before its process does; what takes longer than that may is handed back (core.stops)."""
+    for thread in list(_at_work):
+        thread.join()
+
+
+def _run(pk: int) -> None:
+    try:
+        _take_up(pk)
+    except Exception:  # the row stands as it was: its lease is lost, and the sweep finds it
+        log.exception("the tools of lease %s could not be gone on with", pk)
+    finally:
+        connections.close_all()  # this thread's own
+        _places.release()
+        _at_work.discard(threading.current_thread())
 
 
 @async_to_sync

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -23,10 +25,59 @@ KEPT_S = 4.0
 TOLD_S = 10.0
 """How often the log says that the engine does not answer, however many ask."""
 
+LOOK_S = 15.0
+"""How long a stream may bring nothing before its server is asked whether it is there, and how often then: one that
+hangs keeps its connections open, and a busy one is silent too, but answers that."""
+
+LOOKED_S = 10.0
+"""How long that answer may take."""
+
+MISSES = 2
+"""After so many answers in a row that did not come the server is gone."""
+
 JSON = {"Content-Type": "application/json"}
 
 Failures = (aiohttp.ClientError, TimeoutError, OSError)
 """How a network fails."""
+
+
+class Watch:
+    """Watch a stream for a server that hangs: it brings nothing, and answers nothing else."""
+
+    def __init__(self, is_there: Callable[[], Awaitable[bool]]) -> None:
+        self.heard_at = monotonic()
+        self.is_gone = False
+        self.end: Callable[[], object] = bool
+        """What ends the stream."""
+        self._is_there = is_there
+
+    async def run(self) -> None:
+        misses = 0
+        while misses < MISSES:
+            if (left_s := LOOK_S - (monotonic() - self.heard_at)) > 0:
+                misses = 0
+                await asyncio.sleep(left_s)
+                continue
+            misses = 0 if await self._is_there() else misses + 1
+            if misses < MISSES:
+                await asyncio.sleep(LOOK_S)
+        self.is_gone = True
+        self.end()
+
+
+class Heard:
+    """What arrives, of which a watch hears."""
+
+    def __init__(self, arrivals: AsyncIterable[bytes], watch: Watch) -> None:
+        self._arrivals, self._watch = aiter(arrivals), watch
+
+    def __aiter__(self) -> Heard:
+        return self
+
+    async def __anext__(self) -> bytes:
+        arrived = await anext(self._arrivals)
+        self._watch.heard_at = monotonic()
+        return arrived
 
 
 class Transport:
@@ -76,8 +127,32 @@ class Transport:
         self, path: str, headers: Mapping[str, str], body: bytes
     ) -> AsyncGenerator[tuple[int, AsyncIterable[bytes]], None]:
         """The status, and the content as it arrives. Leaving early closes the connection."""
-        async with self._session().post(self.url + path, data=body, headers=headers) as response:
-            yield response.status, response.content.iter_any()
+        watch = Watch(self._is_there)
+        asking = asyncio.ensure_future(self._session().post(self.url + path, data=body, headers=headers))
+        watch.end = asking.cancel
+        watching = asyncio.create_task(watch.run())
+        try:
+            try:
+                response = await asking
+            except asyncio.CancelledError:
+                if not watch.is_gone:
+                    raise
+                raise TimeoutError("it hangs") from None
+            async with response:
+                hangs = aiohttp.ClientConnectionError("it hangs")
+                watch.end = partial(response.content.set_exception, hangs)
+                yield response.status, Heard(response.content.iter_any(), watch)
+        finally:
+            watching.cancel()
+
+    async def _is_there(self) -> bool:
+        """Whether the server answers at all, whatever it says."""
+        try:
+            timeout = aiohttp.ClientTimeout(total=LOOKED_S)
+            async with self._session().get(f"{self.url}/ready", timeout=timeout):
+                return True
+        except Failures:
+            return False
 
     async def _events(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[list[dict[str, Any]], None]:
         """The JSON objects of an SSE stream up to [DONE], all that have arrived at once; an error among them raises."""

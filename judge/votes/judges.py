@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.utils.translation import gettext as _
 
@@ -37,6 +38,9 @@ AFTERTHOUGHT = -1
 
 TRAINED = "trained"
 """The family of prompts that the judge's own adapter was trained with."""
+
+SIGHT_S = 3.0
+"""How long a page waits for a judge's server to say whether it takes pictures."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,25 @@ def panel() -> tuple[Judge, ...]:
 def roster() -> tuple[Judge, ...]:
     """The same, to be shown: name, kind, family, version, host, and whether text leaves the machine for it."""
     return panel()
+
+
+def sights(asked: Sequence[Judge]) -> list[bool | None]:
+    """Which of these judges are shown pictures; None for one whose server did not answer within SIGHT_S."""
+
+    async def sight(who: Judge) -> bool | None:
+        try:
+            async with asyncio.timeout(SIGHT_S):
+                return await who.sees()
+        except (EngineUnavailable, TimeoutError):
+            return None
+
+    async def all_of_them() -> list[bool | None]:
+        try:
+            return await asyncio.gather(*map(sight, asked))
+        finally:
+            await close(asked)
+
+    return async_to_sync(all_of_them)()
 
 
 def judge() -> Judge:

@@ -20,3 +20,24 @@ async def fits(tab: Page) -> None:
 async def keeps_still(tab: Page) -> None:
     """Nothing is scrolled sideways, and nothing but the list of messages at all."""
     await tab.wait_for_function(STILL)
+
+
+UNSCROLLED = f"""() => ({FITS})()
+  && [...document.querySelectorAll('.table.stacked')].length
+  && [...document.querySelectorAll('.table-scroll')].every((one) => one.scrollWidth <= one.clientWidth)"""
+APART = """() => {
+  const cards = [...document.querySelectorAll('.page.narrow > .card, .page.narrow > .under')];
+  const boxes = cards.map((one) => one.getBoundingClientRect());
+  return document.readyState === 'complete' && boxes.length > 1
+    && boxes.slice(1).every((box, at) => box.top - boxes[at].bottom >= 16);
+}"""
+
+
+async def tables_fit(tab: Page) -> None:
+    """No table of the page is to be scrolled sideways."""
+    await tab.wait_for_function(UNSCROLLED)
+
+
+async def cards_stand_apart(tab: Page) -> None:
+    """What follows a card of a sign-in page does not touch it."""
+    await tab.wait_for_function(APART)

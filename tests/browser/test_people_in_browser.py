@@ -15,7 +15,7 @@ from accounts.roles import give, kept_role
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-from tests.browser.fitting import fits
+from tests.browser.fitting import cards_stand_apart, fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
@@ -121,6 +121,7 @@ async def test_a_passkey_is_the_second_factor_and_signs_in_by_itself(open_tab, a
     await sign_in()
     await expect(tab.get_by_role("heading", level=1)).to_have_text("Your second factor")
     await look(tab, "second-factor", DESKTOP)
+    await cards_stand_apart(tab)
     await tab.get_by_role("button", name="Use a passkey").click()
     await expect(tab.get_by_label("Your message")).to_be_visible()
 

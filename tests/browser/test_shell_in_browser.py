@@ -6,12 +6,21 @@ import re
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.utils import timezone
 
+from accounts import deeds
 from accounts.models import Role
 from accounts.roles import give
+from chat.api_keys import ApiKey
+from checkpoints.models import Checkpoint
+from training import config
+from training.models import Run
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
+
+from tests.browser.fitting import tables_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
@@ -48,6 +57,32 @@ async def test_a_page_is_found_in_two_clicks_with_the_mouse(open_tab, operator):
     await rail.get_by_text("System", exact=True).click()  # one entry is open at a time
     await expect(rail.get_by_role("link", name="Engines")).to_be_visible()
     await expect(rail.get_by_role("link", name="Schedule")).to_be_hidden()
+
+
+async def test_on_a_phone_no_table_of_the_usual_pages_is_scrolled_sideways(open_tab, operator, engine):
+    def made() -> None:
+        User.objects.create_user("maria-antonia-of-the-long-name")
+        ApiKey.objects.issue(operator, "the telephone that lies on the kitchen table")
+        said = {"error": "Stopped by a person before it began.", "finished_at": timezone.now()}
+        recipe = config.PRESETS["combined"].model_dump()
+        Run.objects.create(parent=Checkpoint.live(), recipe=recipe, status="failed", **said)
+        deeds.note("people", "role changed", by=operator, whom=operator, about="reviewer to administrator")
+
+    await sync_to_async(made)()
+    tab = await open_tab("/console/people/")
+    site = tab.url.partition("/console/")[0]
+    await tab.set_viewport_size(PHONE)
+    for path, shows in (
+        ("/console/people/", "maria-antonia-of-the-long-name"),
+        ("/connect/keys/", "the telephone that lies"),
+        ("/console/runs/", "Stopped by a person"),
+        ("/console/audit/", "role changed"),
+        ("/console/people/consent/", "maria-antonia-of-the-long-name"),
+        ("/console/judges/", "Rules that need no judge"),
+    ):
+        await tab.goto(site + path)
+        await expect(tab.get_by_text(shows).first).to_be_visible()
+        await tables_fit(tab)
 
 
 async def test_the_persons_menu_opens_by_keyboard_and_closes_by_escape(open_tab, operator):

@@ -62,6 +62,23 @@ async def test_a_reply_that_waits_for_the_engine_says_so_once_in_each_tab_until_
     assert (await Turn.objects.aget(pk=turn.pk)).text.endswith("and so on.")
 
 
+async def test_a_reply_whose_engine_says_nothing_for_a_while_says_so_until_words_come(
+    session, ana, engine, monkeypatch
+):
+    monkeypatch.setattr(replies, "SILENT_S", 0.2)
+    engine.says("Hello, captain.")
+    engine.hold(after=1)
+    async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
+        turn = await open_turn(session, [user("Say hello")])
+        speaking = live_replies.begin(live_replies.speak(turn, engine))
+        fragment = await told(tab, turn)
+        assert fragment.count("The engine has said nothing for a while: it may be busy, or hang.") == 2
+        assert WAITS not in fragment
+        engine.release()
+        assert f'id="said-{turn.pk}"' in await tab.sees(f'<div id="waits-{turn.pk}" hx-swap-oob="innerHTML"></div>')
+        await asyncio.wait_for(speaking, 10)
+
+
 async def test_without_a_right_to_see_health_there_is_no_link(session, ana, engine):
     engine.goes_down()
     async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:

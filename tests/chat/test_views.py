@@ -45,8 +45,14 @@ async def test_a_visit_shows_the_newest_chat(page, session):
     assert answer.headers["Location"] == f"/chats/{session.pk}/"
 
 
+async def test_the_address_that_takes_a_first_message_leads_a_reader_to_the_newest_chat(page, session):
+    answer = await page.get("/chats/", follow=True)
+    assert [there for there, _ in answer.redirect_chain] == ["/", f"/chats/{session.pk}/"]
+    assert answer.status_code == 200
+
+
 async def test_a_person_who_is_not_signed_in_is_asked_to(async_client, session):
-    for path in ("/", "/chats/new/", f"/chats/{session.pk}/"):
+    for path in ("/", "/chats/", "/chats/new/", f"/chats/{session.pk}/"):
         answer = await async_client.get(path)
         assert answer.headers["Location"].startswith("/login/")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +10,35 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from core.mcp.offered import Listed, Offered
+from core.mcp.places import NoPlace, Places
 from core.mcp.results import cut, cut_again
+from tests.chat.conftest import until
+
+
+async def test_a_program_waits_for_a_place_and_has_it_when_another_ends():
+    places, ended, order = Places(1), asyncio.Event(), []
+
+    async def run(name: str) -> None:
+        async with places.held(60):
+            order.append(name)
+            await ended.wait()
+
+    async def has_begun(name: str) -> bool:
+        return order[-1:] == [name]
+
+    first = asyncio.create_task(run("first"))
+    await until(lambda: has_begun("first"), "the first")
+    with pytest.raises(NoPlace, match=r"^1 programs of tools run already, .* none ended within 0 s\. Try again\.$"):
+        places.take(0)
+    with pytest.raises(NoPlace):
+        async with places.held(0):
+            pass
+    second = asyncio.create_task(run("second"))
+    first.cancel()  # it ends by a fault: its place is free all the same
+    await until(lambda: has_begun("second"), "the second")
+    ended.set()
+    await second
+    places.take(0)
 
 
 @pytest.mark.parametrize(

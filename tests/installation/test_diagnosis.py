@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import sys
 from collections import namedtuple
 from pathlib import Path
@@ -23,6 +24,22 @@ def test_a_port_in_use_is_named_with_another_that_is_free(command: Command, take
     assert refused.returncode == 1
     assert f"Port {taken_port} is in use: choose another, as in make up PORT=" in last(refused.stderr)
     assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_port_that_another_program_has_at_the_other_address_of_localhost_is_in_use(host: str):
+    """The first link signs an administrator in, and a browser looks at both."""
+    with socket.socket(socket.AF_INET6) as other:
+        try:
+            other.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        other.listen()
+        port = other.getsockname()[1]
+        found = diagnosis.web_port({"HOST": host, "PORT": str(port)})
+    assert not found.fine
+    assert found.says.startswith(f"Port {port} is in use")
+    assert diagnosis.web_port({"HOST": host, "PORT": str(port)}).fine
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,22 @@ def test_a_judge_that_teaches_is_remembered(monkeypatch: pytest.MonkeyPatch):
     assert start()["JUDGE_TEACHES"] == "1"
 
 
+def test_a_start_that_says_nothing_of_a_host_is_reached_at_localhost(monkeypatch: pytest.MonkeyPatch):
+    """Passkeys work under a name, and 127.0.0.1 is none."""
+    assert settings.address(start()) == "http://localhost:8000"
+
+    for host, address in (
+        ("127.0.0.1", "http://localhost:8000"),
+        ("::1", "http://localhost:8000"),
+        ("0.0.0.0", "http://localhost:8000"),
+        ("10.0.0.7", "http://10.0.0.7:8000"),
+        ("fd00::7", "http://[fd00::7]:8000"),
+        ("talk.example.org", "http://talk.example.org:8000"),
+    ):
+        monkeypatch.setenv("HOST", host)
+        assert settings.address(start()) == address
+
+
 def test_a_judge_with_a_card_gets_an_address_and_a_key_that_no_other_judge_is_sent(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     for name, value in {"PROFILE": "gpu", "PRM_GPUS": "1", "JUDGE_MODEL": "/models/judge"}.items():

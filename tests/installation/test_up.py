@@ -119,7 +119,7 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
 ):
     terminal = start()
     text = terminal.read_until(READY)
-    address = f"http://127.0.0.1:{terminal.port}"
+    address = f"http://localhost:{terminal.port}"
 
     # the link signs the administrator in, once
     link = re.search(rf"{address}/enter/\S+", text)
@@ -133,6 +133,7 @@ def test_what_it_prints_works_and_ctrl_c_stops_all_of_it_and_nothing_else(
         assert f"\n{address}/connect/ " in text
         assert browser.get(f"{address}/connect/").status_code == 200
     assert httpx.get(link[0]).status_code == 410
+    assert httpx.get(f"http://127.0.0.1:{terminal.port}/healthz").status_code == 200  # clients may name the number
 
     # the curl, as it stands
     curl = re.search(r"^  (curl .*?\\\n.*)$", text, re.MULTILINE)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from checkpoints import notices
 from checkpoints.models import Checkpoint
 from training.models import Run, Sample
@@ -15,6 +17,20 @@ RUNS = 3
 
 LOOKED_AT = 20
 """How many of a line's newest runs are looked at for those that played the same worlds."""
+
+SAYS = {
+    "longer": gettext_noop(
+        "Attempts grew longer for %(runs)s runs, from %(first)s to %(last)s steps, and success did not grow "
+        "(%(before)s %%, now %(now)s %%)."
+    ),
+    "cut": gettext_noop(
+        "More attempts were cut off for %(runs)s runs, from %(first)s %% to %(last)s %%, and success did not grow "
+        "(%(before)s %%, now %(now)s %%)."
+    ),
+    "told": gettext_noop("%(run)s, which made %(checkpoint)s:"),
+    "then": gettext_noop("Look at its attempts before it answers."),
+}
+"""What rows and notices say, kept in English (webapp.serving.retold)."""
 
 
 def raised(run: Run, figures: Mapping[str, Any]) -> list[str]:
@@ -29,7 +45,7 @@ def raised(run: Run, figures: Mapping[str, Any]) -> list[str]:
 def tell(run: Run, checkpoint: Checkpoint) -> None:
     """Let operators know of what the run's figures say."""
     if sentences := run.agents.get("alarms"):
-        said = f"{run}, which made {checkpoint}: {' '.join(sentences)} Look at its attempts before it answers."
+        said = " ".join((SAYS["told"] % {"run": run, "checkpoint": checkpoint}, *sentences, SAYS["then"]))
         notices.tell(f"agents {run.line_id}", said, checkpoint=checkpoint)
 
 
@@ -48,16 +64,19 @@ def sentences(figures: Sequence[Mapping[str, Any]]) -> list[str]:
     before, now = seen[0]["success"], seen[-1]["success"]
     if now > before:
         return []
-    beside = f"and success did not grow ({before:.0%}, now {now:.0%}).".replace("%", " %")
+    success = {"runs": RUNS, "before": _percent(before), "now": _percent(now)}
     found = []
     if _grows(lengths := [one["mean_length"] for one in seen]):
-        found.append(
-            f"Attempts grew longer for {RUNS} runs, from {lengths[0]:.1f} to {lengths[-1]:.1f} steps, {beside}"
-        )
+        grew = {"first": f"{lengths[0]:.1f}", "last": f"{lengths[-1]:.1f}"}
+        found.append(SAYS["longer"] % (success | grew))
     if _grows(cut := [one["truncated_share"] for one in seen]):
-        shares = f"from {cut[0]:.0%} to {cut[-1]:.0%}".replace("%", " %")
-        found.append(f"More attempts were cut off for {RUNS} runs, {shares}, {beside}")
+        grew = {"first": _percent(cut[0]), "last": _percent(cut[-1])}
+        found.append(SAYS["cut"] % (success | grew))
     return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}"
 
 
 def _grows(values: Sequence[float]) -> bool:

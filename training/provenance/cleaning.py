@@ -30,6 +30,15 @@ from training.provenance.taints import Family
 
 ACTIVE = (Cleaning.Status.QUEUED, Cleaning.Status.RUNNING)
 
+SAYS = {
+    "gone": gettext_noop("%(ancestor)s, which it began with, will not do any more. Begin again."),
+    "nothing": gettext_noop(
+        "Nothing is left to be learned again: roll back to %(ancestor)s, which never saw what was taken back."
+    ),
+    "step": gettext_noop("A step of cleaning %(number)s: only what its last step makes is examined."),
+}
+"""Why a cleaning failed, and its steps are not examined. Rows keep it in English (webapp.serving.retold)."""
+
 
 class NothingToClean(TalkbackError):
     """There is nothing to learn again, or nothing that could be."""
@@ -155,7 +164,7 @@ def go_on(pk: int) -> Cleaning:
         elif last is not None and last.status == Run.Status.FAILED:
             return _fail(cleaning, last.error)
         if Taint.objects.filter(checkpoint=cleaning.ancestor).exists() or not has_weights(cleaning.ancestor):
-            return _fail(cleaning, f"{cleaning.ancestor}, which it began with, will not do any more. Begin again.")
+            return _fail(cleaning, SAYS["gone"] % {"ancestor": cleaning.ancestor})
         _catch_up(cleaning)
         here, done = _reached(cleaning)
         _put_away(cleaning, but=here)
@@ -167,8 +176,7 @@ def go_on(pk: int) -> Cleaning:
             _repeat(cleaning, run, here)
             return cleaning
         if here == cleaning.ancestor:
-            said = f"Nothing is left to be learned again: roll back to {here}, which never saw what was taken back."
-            return _fail(cleaning, said)
+            return _fail(cleaning, SAYS["nothing"] % {"ancestor": here})
         if here.status != Checkpoint.Status.CANDIDATE:  # a step once, and the last one now: it was put away
             _repeat(cleaning, here.run.again, here.parent)  # type: ignore[union-attr, arg-type]
             return cleaning
@@ -309,5 +317,5 @@ def _put_away(cleaning: Cleaning, but: Checkpoint | None = None) -> None:
         one.decide(
             Checkpoint.Status.REJECTED,
             by=None,
-            reason=f"A step of {cleaning}: only what its last step makes is examined.",
+            reason=SAYS["step"] % {"number": cleaning.pk},
         )

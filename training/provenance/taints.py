@@ -31,6 +31,8 @@ SAYS = {
     "one": gettext_noop("What was learned of a reply was taken back, and is in the weights of %(names)s."),
     "many": gettext_noop("What was learned of %(n)s replies was taken back, and is in the weights of %(names)s."),
     "then": gettext_noop("Unlearning learns the line again without it."),
+    "wished": gettext_noop("%(who)s asks that %(checkpoint)s be learned again without what they took back."),
+    "wished, then": gettext_noop("Unlearning does that."),
 }
 """What notices say, kept in English (webapp.serving.retold)."""
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from django.utils.translation import pgettext, pgettext_lazy
+import re
+from functools import cache
+
+from django.utils.translation import gettext, gettext_noop, pgettext, pgettext_lazy
+
+from accounts.models import Role
 
 LOCKED = "sign-in failed, locked for "
 
@@ -132,3 +137,72 @@ def of(verb: str) -> str:
         seconds = verb.removeprefix(LOCKED).removesuffix(" s")
         return pgettext("deed", "sign-in failed, locked for %(seconds)s s") % {"seconds": seconds}
     return str(WORDS.get(verb, verb))
+
+
+ABOUT = (
+    gettext_noop("run %(number)s"),
+    gettext_noop("line %(name)s"),
+    gettext_noop("cleaning %(number)s"),
+    gettext_noop("export %(number)s"),
+    gettext_noop("export %(number)s, %(name)s"),
+    gettext_noop("import %(number)s"),
+    gettext_noop("checkpoint %(number)s"),
+    gettext_noop("desk %(desk)s"),
+    gettext_noop("desk %(desk)s, reading %(number)s"),
+    gettext_noop("measuring %(number)s"),
+    gettext_noop("comparison %(number)s"),
+    gettext_noop("client %(name)s"),
+    gettext_noop("turn %(number)s"),
+    gettext_noop("server %(name)s"),
+    gettext_noop("notice %(number)s"),
+    gettext_noop("webhook %(number)s"),
+    gettext_noop("erasure %(number)s"),
+    gettext_noop("invitation %(prefix)s…"),
+    gettext_noop("invitation %(prefix)s…, %(role)s"),
+    gettext_noop("browsers: %(number)s"),
+    gettext_noop("%(before)s to %(role)s"),
+    gettext_noop("%(before)s to %(role)s, by OpenID Connect"),
+    gettext_noop("by OpenID Connect, %(role)s"),
+    gettext_noop("%(key)s, for %(scopes)s"),
+)
+"""What rows say that they are about, whole."""
+
+VALUES = {
+    "number": r"[\da-f-]+",
+    "prefix": r"[^\s,]+",
+    "role": "|".join(Role.values),
+    "before": "|".join(Role.values),
+    "desk": "hint|reward",
+    "key": r".+ \(\S+\)",
+}
+"""What may stand there; else anything, as a name may."""
+
+OURS = ("role", "before", "desk")
+"""Values that are words of ours, and no name that a person gave."""
+
+ALONE = {*Role.values, "codes of an app", "passkey", "recovery codes"}
+"""Words of ours that are all that a row says."""
+
+
+def subject(about: str) -> str:
+    """What a row is about in words; what is not known stays as it is.
+
+    >>> subject("reviewer to operator"), subject("run 12"), subject("Ana's laptop")
+    ('reviewer to operator', 'run 12', "Ana's laptop")
+    """
+    for pattern, sentence in _subjects():
+        if found := pattern.fullmatch(about):
+            told = {name: gettext(said) if name in OURS else said for name, said in found.groupdict().items()}
+            return gettext(sentence) % told
+    return gettext(about) if about in ALONE else about
+
+
+@cache
+def _subjects() -> tuple[tuple[re.Pattern[str], str], ...]:
+    def pattern(sentence: str) -> re.Pattern[str]:
+        parts = re.split(r"%\((\w+)\)s", sentence)
+        parts[1::2] = [f"(?P<{name}>{VALUES.get(name, '.+')})" for name in parts[1::2]]
+        parts[::2] = map(re.escape, parts[::2])
+        return re.compile("".join(parts))
+
+    return tuple((pattern(sentence), sentence) for sentence in ABOUT)

@@ -1,6 +1,6 @@
 """Run uvicorn with an end to requests that are begun and never finished, and a limit of connections.
 
-    python -m webapp.serving.web_server --host 127.0.0.1 --port 8000
+    python -m webapp.serving.web_server --host localhost --port 8000
 
 Half a request costs its sender nothing, and uvicorn waits for the other half for ever. What takes long by right is
 left alone: a request that waits for its answer, a stream, a WebSocket (uvicorn pings it), a body that goes on coming.
@@ -31,6 +31,7 @@ from webapp.asgi import api, application
 # Django is set up by now, which the following need.
 from django.conf import settings
 
+from core import loopback
 from core.errors import TalkbackError
 from webapp import errors
 from webapp.serving.handler import STALL_S, Receive, Scope, Send, finished, unread
@@ -260,12 +261,18 @@ def allow_files(count: int) -> None:
 
 
 def listeners(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
-    """A socket for each address of `host`, as asyncio's servers have them. `is_shared`: other processes bind the port,
+    """A socket for each address of `host`, as asyncio's servers have them; of localhost both, so that no other program
+    is found where a browser looks for us. `is_shared`: other processes bind the port,
     too, and the system gives each connection to one of them. Raises SystemExit where web cannot listen there."""
     bound: list[socket.socket] = []
     missing = "no address"
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        names = loopback.ADDRESSES if host == loopback.NAME else (host or None,)
+        found = [
+            one
+            for name in names
+            for one in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ]
         for family, kind, protocol, _, address in found:
             try:
                 bound.append(listener(family, kind, protocol, address, is_shared=is_shared))
@@ -300,7 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m webapp.serving.web_server", description="Serve pages, sockets and the API."
     )
-    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--host", default=loopback.NAME)
     parser.add_argument("--port", type=int, default=settings.PORT)
     parser.add_argument("--timeout-graceful-shutdown", type=int, default=5, metavar="SECONDS")
     parser.add_argument("--shared", action="store_true", help="share the port with other processes that do so too")

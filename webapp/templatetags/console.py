@@ -127,6 +127,12 @@ def verb_in_words(verb: str) -> str:
     return deed_words.of(verb)
 
 
+@register.filter
+def about_in_words(about: str) -> str:
+    """What a decision was about, as the audit log's page names it."""
+    return deed_words.subject(about)
+
+
 @register.simple_tag(takes_context=True)
 def runs_in_words(context: Context, runs: Sequence[Run]) -> SafeString:
     """These runs by number, each a link where the reader may see it: "run 3 and run 4"."""

@@ -17,6 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from core.mcp.link import FAULTS, Link, why
 from core.mcp.offered import Listed
+from core.mcp.places import NoPlace, places
 from core.mcp.programs import Own, Talker
 from core.mcp.results import Answered
 from core.mcp.streams import LastWords, by_http, by_pipes
@@ -29,6 +30,8 @@ from environments.worlds.mcp.task_file import Server
 
 Result = TypeVar("Result")
 
+PLACE_S = 600.0
+"""How long an attempt waits for a place where as many programs run as may: others end with their attempts."""
 CLOSE_S = 5.0
 """How long a server may take to hear that it is left."""
 SERVER_AT, PACKAGES_AT = "/server", "/packages"
@@ -42,7 +45,7 @@ class Connection:
         self._server = server
         self._link = Link(server.start_s, server.call_s)
         self._words = LastWords()
-        self._talker = start(server, trusted) if server.command else None
+        self._talker = placed(server, trusted) if server.command else None
         self._portal: BlockingPortal | None = None
         self._holds = start_blocking_portal(name="mcp")
         try:
@@ -105,8 +108,25 @@ class Connection:
                 with suppress(*FAULTS):
                     self._holds.__exit__(None, None, None)
         finally:
-            if self._talker is not None:
-                self._talker.kill()
+            talker, self._talker = self._talker, None
+            if talker is not None:
+                try:
+                    talker.kill()
+                finally:
+                    places.give_back()
+
+
+def placed(server: Server, trusted: bool) -> Talker:
+    """Start a server's program once there is a place for it. Raises SandboxUnavailable, SandboxRefused."""
+    try:
+        places.take(PLACE_S)
+    except NoPlace as full:
+        raise SandboxUnavailable(str(full)) from full
+    try:
+        return start(server, trusted)
+    except BaseException:
+        places.give_back()
+        raise
 
 
 def start(server: Server, trusted: bool) -> Talker:

@@ -15,6 +15,8 @@ from chat.models import Session
 from chat.tools import calls, offering, reaching
 from chat.tools.calls import ToolCall
 from chat.tools.servers import ToolServer
+from core.mcp import places as places_module
+from core.mcp.places import Places
 from installation.diagnosis import free_port
 from judge.votes import evidence, prompts
 from tests.chat.conftest import until
@@ -88,6 +90,28 @@ async def test_a_server_that_dies_within_a_call_is_an_error_line(say, engine, se
     await say("Break it")
     (call,) = await calls_of(session)
     assert (call.status, (await turns_of(session))[-1].text) == ("failed", "It died.")
+
+
+async def test_a_program_that_finds_no_place_is_an_error_line_and_one_that_dies_leaves_its_own(
+    say, engine, session, settings, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("core.mcp.places.places", Places(1))
+    monkeypatch.setattr(reaching, "PLACE_S", 0)
+    tool = {"name": "price", "description": "Price.", "inputSchema": {"type": "object"}}
+    server = await raw_server(settings, tmp_path / "raw", [tool], "dies")  # its look took the place, and left it
+    await let_use(session, server, "price")
+    await mark_safe(server, "price")
+    engine.says(calling(("price", {})))
+    engine.says("It died.")
+    await say("Price?")
+    engine.says(calling(("price", {})))
+    engine.says("It is busy.", to="programs of tools run already")
+    async with places_module.places.held(0):  # what died has left it
+        await say("Price?")
+    died, full = await calls_of(session)
+    assert died.result.startswith("Error: The server raw failed: ")
+    assert full.result.startswith("Error: The server raw was not reached: 1 programs of tools run already")
+    assert (await turns_of(session))[-1].text == "It is busy."
 
 
 async def test_a_tool_that_hangs_ends_at_its_time_and_the_chat_goes_on(say, engine, session, shop, monkeypatch):

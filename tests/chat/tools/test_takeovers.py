@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import queue
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +19,7 @@ from django.utils import timezone
 from chat import views
 from chat.models import Session, Turn
 from chat.replying import live_replies, writers
-from chat.tools import calls, leases, reaching, rounds, takeovers
+from chat.tools import calls, leases, reaching, rounds, takeovers, tasks
 from chat.tools.calls import ToolCall, ToolLease
 from chat.tools.servers import ToolServer
 from core.mcp.results import Answered
@@ -265,7 +268,32 @@ def test_the_sweep_hands_what_is_lost_to_a_worker(buyer, engine, till, monkeypat
     monkeypatch.setattr("gpu_workers.engines.policy", lambda: engine)
     monkeypatch.setattr(pipeline, "ARROWS", [])
     pipeline._take_up()
+    tasks.finish()
     assert check_whole(session, till.bought) == "done done"
+
+
+def test_tools_that_take_long_hold_up_no_verdict_and_no_more_than_so_many_run_at_once(engine, monkeypatch):
+    """Each runs beside the worker's own threads, and gives its place back at its end, however it ends."""
+    goes_on, began = threading.Event(), queue.Queue()
+
+    async def holds(pk, engine):
+        began.put(pk)
+        await asyncio.to_thread(goes_on.wait, 60)
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(takeovers, "take_up", holds)
+    monkeypatch.setattr("gpu_workers.engines.policy", lambda: engine)
+    try:
+        for pk in range(tasks.AT_ONCE):
+            assert tasks.take_up(str(pk))  # it comes back while the tool is at work
+        assert {began.get(timeout=60) for _ in range(tasks.AT_ONCE)} == set(range(tasks.AT_ONCE))
+        assert not tasks.take_up("99")
+    finally:
+        goes_on.set()
+        tasks.finish()
+    assert tasks.take_up("99")
+    tasks.finish()
+    assert began.get(timeout=60) == 99
 
 
 def test_stop_ends_what_a_killed_process_left_and_nothing_goes_on(buyer, engine, till):

@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import get_resolver, reverse
+from django.utils import translation
 
 from accounts import deeds
 from accounts.models import Deed
@@ -22,7 +23,7 @@ from judge.models import Ruling
 from tests.webapp.conftest import text_of
 from tests.webapp.desk_cast import fill, make_hint
 from tests.webapp.people.test_routes import filled, routes
-from webapp.console import audit, decisions
+from webapp.console import audit, decisions, deed_words
 
 
 def body(response):
@@ -224,6 +225,39 @@ def methods_of(view):
         if name == "request_method_list":
             return value.cell_contents
     return None
+
+
+@pytest.mark.parametrize(
+    ("about", "german"),
+    [
+        ("reviewer to operator", "Prüfer wird Betreiber"),
+        ("talker to administrator, by OpenID Connect", "Nutzer wird Administrator, durch OpenID Connect"),
+        ("run 12", "Lauf 12"),
+        ("turn 0b7c9a52-2c53-4b0e-9f0e-6a4f5f3f8d11", "Wortwechsel 0b7c9a52-2c53-4b0e-9f0e-6a4f5f3f8d11"),
+        ("line run 12", "Linie run 12"),  # a name that a person gave stays
+        ("invitation ab12cd…, reviewer", "Einladung ab12cd…, Prüfer"),
+        ("passkey", "Passkey"),
+        ("browsers: 3", "Browser: 3"),
+        ("laptop (tb-1234…), for chat, feedback", "laptop (tb-1234…), für chat, feedback"),
+        ("Ana to Ben", "Ana to Ben"),
+        ("live", "live"),
+    ],
+)
+def test_what_a_row_is_about_is_read_in_german_and_kept_in_english(console, about, german):
+    deeds.note("people", "role changed", about=about)
+    page = text_of(console.get(reverse("console:audit"), headers={"Accept-Language": "de"}))
+    assert f">{german}<" in re.sub(r"\s*([<>])\s*", r"\1", page)
+    assert Deed.objects.get().about == about
+
+
+def test_every_route_says_what_it_is_about_in_words_that_languages_have():
+    said = [about for _, _, about in decisions.DECISIONS.values()]
+    said += [about for _, about in decisions.EXPORTS.values()]
+    values = {"pk": "7", "number": "7", "name": "ours", "desk": "hint"}
+    with translation.override("de"):
+        told = [deed_words.subject(about.format(**values)) for about in said if "{" in about]
+    assert told
+    assert not {about.format(**values) for about in said} & set(told)  # none of them is the same in German
 
 
 def test_keys_and_privacy_are_in_the_log(client, talker):

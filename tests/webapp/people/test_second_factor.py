@@ -221,6 +221,26 @@ async def test_no_board_is_open_to_who_lacks_it(settings, operator):
         assert await board.hears()
 
 
+@pytest.mark.parametrize("page", ["mfa_index", "mfa_list_webauthn", "mfa_add_webauthn"])
+def test_pages_of_passkeys_say_where_these_work_to_a_person_who_came_by_a_number(ben, settings, page):
+    settings.ALLOWED_HOSTS = ["10.0.0.7", "127.0.0.1", "[::1]", "localhost", "testserver"]
+    browser = Client()
+    with_password(browser)
+    browser.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+
+    def told(host: str) -> str:
+        # what the form's own script says, once the browser refused, comes after
+        text = browser.get(reverse(page), headers={"host": host}).content.decode()
+        return text[text.index("<main") :].partition("data-passkey-trouble")[0]
+
+    for number in ("127.0.0.1:8000", "[::1]:8000"):
+        assert f'<a href="http://localhost:8000{reverse(page)}">' in told(number)
+    elsewhere = told("10.0.0.7:8000")
+    assert "Open Talkback by its name, over https." in elsewhere
+    assert "localhost" not in elsewhere
+    assert "this address is a number" not in told("localhost:8000")
+
+
 def test_who_has_no_password_is_told_to_set_one_first(talker):
     browser = Client()
     browser.force_login(talker)

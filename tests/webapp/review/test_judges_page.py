@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import date, timedelta
 
 import pytest
@@ -12,6 +14,7 @@ from judge.calibration import measuring as calibration
 from judge.calibration.agreement import agreement
 from judge.models import GoldReading, Judgement, Measuring, Ruling, Vote
 from judge.votes import judges
+from judge.votes.engine_judge import EngineJudge
 from tests.judge.calibration.test_agreement import readings
 from webapp.charts import accuracy
 
@@ -241,3 +244,28 @@ def test_the_page_shows_reliability_and_coverage_and_moves_the_threshold(console
     page = console.post(f"{HERE}threshold/", said | {"threshold": "2"}, follow=True).content.decode()
     assert "A threshold is a probability from 0.5" in page
     assert "It must be stricter here." in console.get("/console/audit/").content.decode()
+
+
+def test_each_judge_says_whether_it_sees_pictures(console, engine, settings):
+    asked = [{"kind": "base"}]
+    for n, sees in enumerate((True, False)):
+        asked += [{"kind": "openai", "url": f"https://{n}.example.org/v1", "model": f"wise-{n}", "sees": sees}]
+    settings.JUDGES = json.dumps(asked)
+    cards = console.get(HERE).content.decode().split('<section class="card judge"')[1:]
+    words = "It sees no pictures: it judges by the words alone"
+    assert [('badge">sees pictures<' in card, words in card) for card in cards] == [
+        (False, True),  # the small model has no place for a picture
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_a_judge_whose_server_says_nothing_holds_the_page_up_for_no_longer_than_that(console, who, monkeypatch):
+    async def hangs(self):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(EngineJudge, "sees", hangs)
+    monkeypatch.setattr(judges, "SIGHT_S", 0.05)
+    page = console.get(HERE).content.decode()
+    assert "Whether it sees pictures is not known: its server does not answer." in page
+    assert "sees pictures</span>" not in page

@@ -258,7 +258,7 @@ def can_listen(address: str) -> bool:
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
-@pytest.mark.parametrize("host", ["localhost", "::", "0.0.0.0", "127.0.0.1"])
+@pytest.mark.parametrize("host", ["::", "0.0.0.0", "127.0.0.1"])
 async def test_one_process_and_several_listen_where_asyncio_does(host, is_shared):
     if not can_listen("::1") and host == "::":
         pytest.skip("this machine has no IPv6")
@@ -289,8 +289,22 @@ def test_a_host_of_two_addresses_is_listened_at_on_both_and_one_of_another_machi
         lambda host, *rest, **more: [one for name in names for one in of_one(name, *rest, **more)],
     )
     with ExitStack() as open_ones:
-        ours = [open_ones.enter_context(one) for one in web_server.listeners("localhost", port, is_shared=is_shared)]
+        ours = [open_ones.enter_context(one) for one in web_server.listeners("two.test", port, is_shared=is_shared)]
         assert [one.getsockname()[:2] for one in ours] == [("::1", port), ("127.0.0.1", port)]
+
+
+def test_at_localhost_both_loopback_addresses_are_listened_at_whatever_the_list_of_hosts_says(monkeypatch):
+    if not can_listen("::1"):
+        pytest.skip("this machine has no IPv6")
+    of_one = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda host, *rest, **more: of_one("127.0.0.1" if host == "localhost" else host, *rest, **more),
+    )
+    with ExitStack() as open_ones:
+        ours = [open_ones.enter_context(one) for one in web_server.listeners("localhost", free_port(), is_shared=False)]
+        assert {one.getsockname()[0] for one in ours} == {"127.0.0.1", "::1"}
 
 
 def test_a_port_is_shared_where_both_say_so_and_taken_otherwise():

@@ -94,6 +94,8 @@ class Seat:
     """Its measuring before, when that ended with something to say."""
     done: int = 0
     measure: Measure = scales.PLAIN
+    sees: bool | None = None
+    """Whether it is shown pictures; None: its server did not say."""
 
     @property
     def point(self) -> Point | None:
@@ -324,7 +326,7 @@ def seated(roster: Sequence[Judge], records: Records) -> list[Seat]:
     sums = votes_cost([(who.name, who.version) for who in roster])
     asked = list(Measuring.objects.filter(judge__in=[who.name for who in roster]))
     seats = []
-    for who in roster:
+    for who, sees in zip(roster, judges.sights(roster), strict=True):
         record, of_it = records.of(who.name, who.version), [one for one in asked if one.judge == who.name]
         measuring = next((one for one in of_it if one.finished_at is None), None)
         past = next((one for one in of_it if one.finished_at is not None), None)
@@ -338,6 +340,7 @@ def seated(roster: Sequence[Judge], records: Records) -> list[Seat]:
                 past if past is not None and past.failure else None,
                 calibration.read_so_far(measuring) if measuring else 0,
                 record.measure,
+                sees,
             )
         )
     return seats

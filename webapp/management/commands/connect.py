@@ -20,7 +20,7 @@ class Command(TerminalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("client", nargs="+", choices=CLIENTS)
-        parser.add_argument("--address", help="where people reach this installation, as in http://127.0.0.1:8000")
+        parser.add_argument("--address", help="where people reach this installation, as in http://localhost:8000")
         parser.add_argument("--key", help="a key's secret, to stand in what is printed")
         parser.add_argument("--json", action="store_true", help="one object: a text for each client")
 

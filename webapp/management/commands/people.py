@@ -47,7 +47,7 @@ class Command(TerminalCommand):
             one = actions.add_parser(action, help=says)
             one.add_argument("name")
         for prints in (add, invite, one):  # the last of those above is `link`
-            prints.add_argument("--address", help="where people reach this Talkback, as in http://127.0.0.1:8000")
+            prints.add_argument("--address", help="where people reach this Talkback, as in http://localhost:8000")
         remove = actions.add_parser("remove", help="remove an account with all that is its person's")
         remove.add_argument("name")
         remove.add_argument("--yes", action="store_true", help="do it: it cannot be undone")

@@ -17,7 +17,7 @@ class Command(TerminalCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", default=ADMINISTRATOR, help="whom it signs in")
-        parser.add_argument("--address", help="where people reach this installation, as in http://127.0.0.1:8000")
+        parser.add_argument("--address", help="where people reach this installation, as in http://localhost:8000")
 
     def handle(self, *args: Any, user: str, address: str | None, **options: Any) -> None:
         person = administrator() if user == ADMINISTRATOR else User.objects.filter(username=user).first()

@@ -107,7 +107,8 @@ def learn_again(request: HttpRequest) -> HttpResponse:
     elif may(user, "checkpoints"):
         return cleanings.begin(request, target)
     else:
-        text = f"{user} asks that {target} be learned again without what they took back. Unlearning does that."
+        wished = taints.SAYS["wished"] % {"who": user, "checkpoint": target}
+        text = f"{wished} {taints.SAYS['wished, then']}"
         notices.tell(f"wish {user.pk} {target.line_id}", text, level=Notice.Level.INFO, checkpoint=target)
         said = _("Those who run this Talkback read now that you want %(checkpoint)s learned again without it.")
         tell(request, said % {"checkpoint": target})

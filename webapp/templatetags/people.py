@@ -1,0 +1,34 @@
+"""Say what pages of people need to know of the request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django import template
+from django.http import HttpRequest
+from django.http.request import split_domain_port
+from django.template import Context
+
+from core import loopback
+
+register = template.Library()
+
+
+@dataclass(frozen=True)
+class PasskeyPlace:
+    """Whether a page is where passkeys can work. They belong to a name (WebAuthn's relying party)."""
+
+    is_number: bool
+    link: str = ""
+    """The same page under a name; empty where none is known."""
+
+
+@register.simple_tag(takes_context=True)
+def passkey_place(context: Context) -> PasskeyPlace:
+    """Whether the address that this page was opened by is a number, and where to go then."""
+    request: HttpRequest = context["request"]
+    host, port = split_domain_port(request.get_host())
+    if not loopback.is_address(host):
+        return PasskeyPlace(is_number=False)
+    there = f"{request.scheme}://{loopback.NAME}{port and ':' + port}{request.path}"
+    return PasskeyPlace(is_number=True, link=there if loopback.is_loopback(host) else "")
