@@ -33,7 +33,7 @@ down: ## stop what runs on DATA_DIR, from another shell
 doctor: ## say what is fine, what is wrong, and what to do about it
 	@$(INSTALLATION) doctor
 
-model: ## download and convert the small model, and nothing else
+model: ## install, download and convert the small model, and start nothing
 	@$(INSTALLATION) install
 	@$(INSTALLATION) model
 

@@ -81,8 +81,8 @@ def settings() -> str:
 {MADE}
 
 Give them to `make up` or in the environment. Those marked * are remembered in `DATA_DIR/env` for later starts; an
-empty value (`make up JUDGE_URL=`) forgets one. Defaults are in brackets; `1` is yes and `0` is no. *System › Settings*
-shows what each is here.
+empty value (`make up JUDGE_URL=`) forgets one. Defaults are in brackets; `1` is yes and `0` is no.
+*Console › System › Settings* shows what each is here.
 
 {listed}
 """
@@ -121,8 +121,9 @@ def recipe() -> str:
 {MADE}
 
 `RECIPE` names a JSON file with the preset it starts from (left out: `embedded`) and what differs:
-`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. Other names are refused. *Console › Recipe* gives
-whole reasons, and reads a recipe as a run would. How the knobs work together: [algorithms]({path_to("algorithms")}).
+`{{"preset": "combined", "batch_size": 8, "gate": {{"pack": 32}}}}`. Other names are refused.
+*Console › Training › Recipe* gives whole reasons, and reads a recipe as a run would. How the knobs work together:
+[algorithms]({path_to("algorithms")}).
 
 {table(heading, rows([name for name in plain if not name.startswith("gate.")]))}
 

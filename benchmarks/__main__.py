@@ -12,6 +12,7 @@ YARDSTICKS = {
     "swap": "twenty swaps under load",
     "api": "what the API adds to an engine asked directly",
     "judge": "what a verdict costs",
+    "memory": "what the embedded engine holds after an hour's use",
     "pages": "every page over 100,000 turns",
     "worlds_pages": "pages over 10,000 attempts of agents",
     "sandboxes": "a start, a command, and 128 at once",

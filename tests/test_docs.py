@@ -23,7 +23,7 @@ LINE = 120
 CELL = 40
 """Words of a cell of a table, and not a paragraph."""
 
-ALL = 44_200
+ALL = 42_740
 """Words of docs/ as `wc -w` counts them, bars of tables and all."""
 
 PAGE = 400
@@ -126,6 +126,31 @@ def test_a_table_is_not_torn_by_a_blank_line(page):
     for rows in re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE):
         heading, _, rest = rows.partition("\n")
         assert re.match(r"\|( ?---+ ?\|)+\n", rest), heading
+
+
+def places_named(text: str) -> list[tuple[str, ...]]:
+    """Pages of the console that a text names, each as the entry of its rail and the page, where it names one."""
+    named = re.findall(r"\b(Console(?: ›\s[^›*.,;:()#\n]+)+)", text)
+    return [tuple(part.strip() for part in place.split("›")[1:]) for place in named]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_of_the_console_that_docs_name_is_where_they_say(page):
+    from webapp.console.navigation import ENTRIES
+
+    rail = {str(entry): {str(place.title) for place in places} for entry, _, places in ENTRIES}
+    for entry, *place in places_named(page.read_text(encoding="utf-8")):
+        assert entry in rail, entry
+        assert not place or place[0] in rail[entry], f"{entry} › {place[0]}"
+
+
+def test_make_bench_runs_each_command_that_heads_a_part_of_the_yardstick():
+    from benchmarks.__main__ import YARDSTICKS
+
+    page = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^##.*`python -m benchmarks\.(\w+)", page, re.MULTILINE)
+    assert heads
+    assert set(heads) <= set(YARDSTICKS)
 
 
 def test_the_docs_are_short():

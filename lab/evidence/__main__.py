@@ -57,7 +57,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
     parser.add_argument("--personas", type=Path, help="a file of your own people, JSON lines")
     parser.add_argument("--prompts", type=Path, help="a file of your own prompts; half of them are held out")
-    parser.add_argument("--quick", action="store_true", help="ten minutes: whether it works here, and no more")
+    parser.add_argument("--quick", action="store_true", help="five minutes on two cores: whether it works here")
     parser.add_argument(
         "--set", action="append", default=[], metavar="ARM.KNOB=VALUE", help="a recipe's knob; again for more"
     )

@@ -70,10 +70,9 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(rounds=1, samples=6, probes=12, read=4, pack=8, sessions=48)
-"""Whether everything works here, in ten minutes. It is too little to know anything of a recipe."""
+"""Whether everything works here, in five minutes on two cores. It is too little to know anything of a recipe."""
 
-# Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU; docs/explanation/evidence.md
-# says where they come from.
+# Seconds of a core, SmolLM2-135M-Instruct, for a machine with two of them and no GPU.
 START_S = 45.0
 REPLY_S = {"frozen": 1.0, "prompt": 0.5, "shown": 1.0, "trained": 0.8}
 """A first answer of the plan's length, many at a time, each at its share."""

@@ -1,5 +1,6 @@
-"""Learn by playing, in one process: groups of attempts in a world, what each step is worth, and the product's own
-learner and objective. Arms differ in the estimator, or in what its step scores are worth, and in nothing else.
+"""Learn by playing a world, in one process, with the product's own learner and objective.
+
+Arms differ in the estimator, or in what its step scores are worth, and in nothing else.
 
     python -m lab.worlds.rails --world repo [--updates 8]
 

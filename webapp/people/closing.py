@@ -56,7 +56,8 @@ def remove(user: User) -> bool:
         Account.objects.filter(user=user).update(leaves_at=timezone.now())
         erasure = erasures.ask(user, revokes_keys=True)
     erasures.go_on(erasure, slices=erasures.AT_ONCE)
-    return remove_due(user.pk) > 0
+    remove_due(user.pk)
+    return not User.objects.filter(pk=user.pk).exists()  # `follow` may have been first
 
 
 def remove_due(user: int | None = None) -> int:

@@ -246,6 +246,18 @@ def test_a_person_is_removed_with_all_that_is_theirs(console, talker, make_turn,
     assert list(rows) == [(None, None, "")]  # what was decided stays; who it was, and from where, does not
 
 
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_a_person_goes_with_the_last_conversation_and_the_page_and_the_command_say_so(console, talker, make_turn):
+    make_turn()
+    answer = console.post(reverse("people:remove", args=[talker.pk]), {"sure": "ben"}, follow=True)
+    assert "ben is removed, with all conversations." in text_of(answer)  # `follow` heard of it first: it was committed
+    User.objects.create_user("dora")
+    out = io.StringIO()
+    call_command("people", "remove", "dora", yes=True, stdout=out)
+    assert out.getvalue() == "dora is removed.\n"
+    assert not User.objects.filter(username__in=("ben", "dora")).exists()
+
+
 def test_a_person_with_much_is_closed_at_once_and_removed_when_all_is_gone(console, talker, make_turn, monkeypatch):
     monkeypatch.setattr(erasures, "AT_ONCE", 1)
     for _ in range(3):
