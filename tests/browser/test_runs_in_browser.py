@@ -20,8 +20,6 @@ from playwright.async_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
-
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 
 
