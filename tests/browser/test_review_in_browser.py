@@ -182,6 +182,7 @@ async def test_what_is_decided_in_a_search_leaves_the_search_as_it_is(open_tab, 
     await press(tab, "Escape", "x", "r")
     await expect(tab.locator("#toast")).to_contain_text("Rejected: 1 hint.")
     await expect(tab.locator("#queue")).to_contain_text("No waiting hint has “capital” in it.")
+    await expect(tab.get_by_role("searchbox")).to_have_value("capital")
     assert await status(made[0]) == "rejected"
 
 

@@ -127,6 +127,27 @@ def engine_answers(engine):
     """Pages of engines and health ask it."""
 
 
+async def test_a_link_that_is_reached_by_keyboard_keeps_the_focus_when_its_place_is_asked_for_anew(open_tab, operator):
+    tab = await open_tab("/console/engines/")
+    link = tab.locator("#engines a[href$='/judges/']")
+    await link.focus()
+    await tab.evaluate("""() => new Promise((done) => {
+        document.addEventListener("htmx:afterSwap", () => setTimeout(done));
+    })""")
+    await expect(link).to_be_focused()
+
+
+async def test_a_link_that_is_being_pressed_while_its_place_is_asked_for_anew_is_followed(open_tab, operator):
+    tab = await open_tab("/console/engines/")
+    await tab.locator("#engines a[href$='/judges/']").hover()
+    await tab.mouse.down()
+    await tab.evaluate("""() => new Promise((done) => {
+        document.addEventListener("htmx:beforeSwap", () => setTimeout(done));
+    })""")
+    await tab.mouse.up()
+    await expect(tab).to_have_url(re.compile("/judges/$"))
+
+
 @pytest.mark.parametrize("size", [pytest.param({"width": 1280, "height": 800}, marks=pytest.mark.repeats), PHONE])
 async def test_a_question_mark_opens_the_glossarys_entry_by_keyboard_and_closes_by_escape(open_tab, operator, size):
     tab = await open_tab("/console/checkpoints/")
