@@ -21,27 +21,41 @@ function grow() {
   }
 }
 
-let focused = "";
+let focused = null;
 let unfolded = [];
 
-document.addEventListener("htmx:oobBeforeSwap", (event) => {
+function keep(part) {
   const active = document.activeElement;
-  focused = active && event.detail.target.contains(active) ? handle(active) : "";
-  unfolded = [...event.detail.target.querySelectorAll("details[id][open]")].map((details) => details.id);
-});
-
-// A summary has no id of its own: its details have.
-function handle(active) {
-  return active.id || (active.matches("details[id] > summary") ? active.parentElement.id : "");
+  focused = part !== active && part.contains(active) ? active : null;
+  unfolded = [...part.querySelectorAll("details[id][open]")].map((details) => details.id);
 }
 
-document.addEventListener("htmx:oobAfterSwap", () => {
-  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
+function restore(id) {
+  for (const one of unfolded) document.getElementById(one)?.setAttribute("open", "");
   unfolded = [];
-  const same = focused && document.getElementById(focused);
-  if (same) (same.matches("details") ? same.querySelector("summary") : same).focus({ preventScroll: true });
-  focused = "";
-});
+  const part = document.getElementById(id);
+  if (focused && !focused.isConnected && part) again(focused, part)?.focus({ preventScroll: true });
+  focused = null;
+}
+
+// The element that stands for one that is gone: a summary has no id of its own, its details have; many a link has none,
+// and is the one that says the same and does the same.
+function again(gone, part) {
+  if (gone.id) return document.getElementById(gone.id);
+  if (gone.matches("details[id] > summary")) return document.getElementById(gone.parentElement.id)?.querySelector("summary");
+  const does = (one) => one.getAttribute("href") ?? one.form?.getAttribute("action");
+  const alike = [...part.querySelectorAll(gone.localName)].filter((one) => one.textContent === gone.textContent);
+  return alike.find((one) => does(one) === does(gone));
+}
+
+document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => keep(detail.target));
+document.addEventListener("htmx:oobAfterSwap", ({ detail }) => restore(detail.target.id));
+
+// What asks every few seconds.
+const asks = ({ requestConfig }) => requestConfig.elt.matches("[hx-trigger^='every ']");
+
+document.addEventListener("htmx:beforeSwap", ({ detail }) => asks(detail) && keep(detail.target));
+document.addEventListener("htmx:afterSwap", ({ detail }) => detail.requestConfig && asks(detail) && restore(detail.target.id));
 
 setInterval(grow, 1000);
 

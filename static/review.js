@@ -97,7 +97,10 @@
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape") return leave(at);
+    if (event.key === "Escape") {
+      if (at.matches("[type=search]")) event.preventDefault(); // which would empty it, and leave its list as narrow
+      return leave(at);
+    }
     if (event.key.length > 1 || event.key === " " || isTyping(at)) return;
     if (event.repeat && !"jk".includes(event.key)) return;
     if (busy === "deciding") return;

@@ -19,7 +19,16 @@ from asgiref.sync import sync_to_async
 from installation import diagnosis
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page, Playwright
+    from playwright.async_api import BrowserContext, Page, Playwright
+
+PATIENCE_MS = 60_000
+"""How long what is to come is waited for: a machine that also trains is slow, and patience costs nothing."""
+
+TO_LOAD_MS = 150_000
+"""So long may a page take: the first one of a process waits until all that the application imports is there."""
+
+LOADED = """addEventListener("load", () => { document.documentElement.dataset.loaded = ""; });"""
+"""Every page says when its scripts are there."""
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
@@ -57,6 +66,10 @@ class Chromium:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    from playwright import async_api, sync_api  # an extra, and this file is read in every run
+
+    for api in (async_api, sync_api):
+        api.expect.set_options(timeout=PATIENCE_MS)
     made = Chromium(tmp_path_factory.mktemp("chromium"))
     yield made
     made.close()
@@ -92,10 +105,10 @@ async def open_tab(site, ana, client, chromium, playwright):
     browser = await playwright.chromium.connect(chromium.address)
     context = await browser.new_context(viewport={"width": 1200, "height": 800})
     await context.add_cookies(cookies)
-    context.set_default_timeout(30_000)
+    await be_patient(context)
 
     async def open_tab(path: str = "/") -> Page:
-        tab = await context.new_page()
+        tab = await new_tab(context)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("dialog", dismiss)
         tab.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
@@ -105,6 +118,25 @@ async def open_tab(site, ana, client, chromium, playwright):
     yield open_tab
     await browser.close()
     assert complaints == []
+
+
+async def be_patient(context: BrowserContext) -> None:
+    """Whatever is done in this context is waited for, however busy the machine is."""
+    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_navigation_timeout(TO_LOAD_MS)
+    await context.add_init_script(LOADED)
+
+
+async def new_tab(context: BrowserContext) -> Page:
+    """A tab that is asked and clicked only while its page is loaded: the scripts of one that a click led to may be on
+    their way when its words are there, and what is pressed until then would be heard by none of them."""
+
+    async def wait() -> None:
+        """Playwright waits by itself until the page no longer is as the locator says."""
+
+    tab = await context.new_page()
+    await tab.add_locator_handler(tab.locator("html:not([data-loaded])"), wait)
+    return tab
 
 
 def is_complaint(said) -> bool:

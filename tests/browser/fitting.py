@@ -1,11 +1,20 @@
-"""Whether a page fits its window: asked until it does, since a page that still loads has nothing to measure."""
+"""What a page comes to: asked until it is so, since one that still loads, or is drawn anew, has nothing to measure."""
 
 from __future__ import annotations
 
-from playwright.async_api import Page
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import Any
+
+from playwright.async_api import Locator, Page, Route
+
+from tests.chromium import PATIENCE_MS
 
 FITS = "() => document.readyState === 'complete' && document.documentElement.scrollWidth <= innerWidth"
 STILL = f"() => ({FITS})() && document.scrollingElement.scrollTop === 0"
+PROBE = "/healthz?is-held"
 
 
 async def fits(tab: Page) -> None:
@@ -41,3 +50,32 @@ async def tables_fit(tab: Page) -> None:
 async def cards_stand_apart(tab: Page) -> None:
     """What follows a card of a sign-in page does not touch it."""
     await tab.wait_for_function(APART)
+
+
+async def becomes(place: Page | Locator, script: str, wanted: Any = True, *, about: Any = None) -> None:
+    """What a script reads of a page, or of the one element of a locator, comes to be as wanted."""
+    end = monotonic() + PATIENCE_MS / 1000
+    while (read := await place.evaluate(script, about)) != wanted:
+        assert monotonic() < end, f"it stays {read!r}, and is wanted as {wanted!r}: {script}"
+        await asyncio.sleep(0.05)
+
+
+async def hold(
+    tab: Page, where: str | re.Pattern[str], keep: Callable[[Route], Awaitable[None]], *, first: int | None = None
+) -> None:
+    """From now on requests to `where` are kept: all of them, or the `first` few.
+
+    `Page.route` returns before the page asks its way, so that a request which a key sets going at once slips past: here
+    one has been seen to be kept. And with its `times` all keeping ends with the last of them, where another request
+    that is on its way just then may be lost.
+    """
+    kept = 0
+
+    async def keep_or_pass(route: Route) -> None:
+        nonlocal kept
+        kept += 1
+        await (keep(route) if first is None or kept <= first else route.continue_())
+
+    await tab.route(where, keep_or_pass)
+    await tab.route(re.compile(re.escape(PROBE)), lambda route: route.fulfill(status=204))
+    await tab.wait_for_function("(path) => fetch(path).then(({ status }) => status === 204)", arg=PROBE)

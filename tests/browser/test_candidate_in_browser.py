@@ -25,11 +25,9 @@ from training.models import Run, Sample
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
-from tests.browser.fitting import fits
+from tests.browser.fitting import becomes, fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
-
-expect.set_options(timeout=20_000)
 
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
@@ -162,6 +160,7 @@ async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, c
     await expect(verdict).to_contain_text("Replies are")
     await expect(verdict).to_contain_text("28 of 29 general questions still right.")
     await expect(verdict).to_contain_text("Reads a little less smoothly.")
+    await fits(tab)
     order = ["#verdict", "#again", "#approve", "#try > summary", "#figures", "#made"]
     tops = [await top(tab, selector) for selector in order]
     assert tops == sorted(tops)
@@ -169,8 +168,7 @@ async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, c
     assert await top(tab, "#figures") - await top(tab, "#decide") < size["height"] / 2
     height = await tab.evaluate("document.documentElement.scrollHeight")
     assert height < most * size["height"], f"{height / size['height']:.1f} screens"
-    await fits(tab)
-    assert await tab.evaluate(SIDEWAYS) == []
+    await becomes(tab, SIDEWAYS, [])
 
 
 @pytest.mark.parametrize("size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["desktop", "phone"])
@@ -181,7 +179,7 @@ async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_ar
     await picture(tab, f"unfolded-{size['width']}")
     if folder := os.environ.get("SHOTS"):
         await tab.locator("#figures").screenshot(path=Path(folder) / f"figures-{size['width']}.png", caret="initial")
-    assert await tab.evaluate(SIDEWAYS) == []
+    await becomes(tab, SIDEWAYS, [])
     widths = await tab.evaluate("[...document.querySelectorAll('.gauges meter')].map((one) => one.clientWidth)")
     assert len(widths) == 6
     assert min(widths) >= 90
@@ -222,7 +220,7 @@ async def test_a_rejected_one_says_in_words_what_failed(open_tab, candidate):
     await expect(tab.locator("#verdict")).to_contain_text("Different questions get the same reply.")
     await expect(tab.locator("#call")).to_contain_text("It failed the gate, and will not answer.")
     await picture(tab, "rejected-390")
-    assert await tab.evaluate(SIDEWAYS) == []
+    await becomes(tab, SIDEWAYS, [])
 
 
 async def test_the_live_one_leads_back_and_one_under_examination_says_how_far_it_is(open_tab, candidate):
@@ -233,7 +231,7 @@ async def test_the_live_one_leads_back_and_one_under_examination_says_how_far_it
     await tab.set_viewport_size(PHONE)
     await expect(tab.locator("#call")).to_contain_text("8 of 46 questions")
     await picture(tab, "examined-390")
-    assert await tab.evaluate(SIDEWAYS) == []
+    await becomes(tab, SIDEWAYS, [])
 
     await Examination.objects.aupdate(passed=True, checks=[check("length")])
     await Checkpoint.objects.filter(number=0).aupdate(status="retired")
@@ -242,7 +240,7 @@ async def test_the_live_one_leads_back_and_one_under_examination_says_how_far_it
     await expect(tab.locator("#call")).to_contain_text("It writes every new reply")  # by itself
     await expect(tab.get_by_role("button", name="Roll back to talkback@0")).to_be_visible()
     await picture(tab, "live-390")
-    assert await tab.evaluate(SIDEWAYS) == []
+    await becomes(tab, SIDEWAYS, [])
     await settle(tab, DESKTOP)
     await picture(tab, "live-1280")
 

@@ -22,8 +22,6 @@ from tests.browser.fitting import fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-expect.set_options(timeout=20_000)
-
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 WIDE_FIRST = pytest.mark.parametrize(
     "size", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.repeats)], ids=["1280", "390"]

@@ -18,9 +18,9 @@ from chat.models import Session
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+from tests.browser.fitting import becomes
 
-expect.set_options(timeout=30_000)
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 LIGHT, DARK = "rgb(251, 250, 248)", "rgb(22, 22, 21)"  # --ground of static/app.css
@@ -37,8 +37,7 @@ async def picture(tab: Page, name: str) -> None:
         await tab.screenshot(path=Path(folder) / f"{name}.png", caret="initial")
 
 
-async def drafts(tab: Page) -> list[str]:
-    return await tab.evaluate("Object.keys(localStorage).filter((name) => name.startsWith('draft:'))")
+DRAFTS = "() => Object.keys(localStorage).filter((name) => name.startsWith('draft:')).length"
 
 
 async def test_a_draft_survives_a_reload_in_its_chat_alone(open_tab, engine, session, ana):
@@ -55,7 +54,7 @@ async def test_a_draft_survives_a_reload_in_its_chat_alone(open_tab, engine, ses
     await expect(box).to_have_value("Half a\nsentence")
     await tab.keyboard.press("Enter")
     await expect(tab.locator(".turn.served")).to_have_count(1)
-    assert await drafts(tab) == []
+    await becomes(tab, DRAFTS, 0)
     await tab.reload()
     await expect(box).to_have_value("")
 
@@ -67,7 +66,7 @@ async def test_the_draft_of_a_new_chat_is_gone_once_it_was_sent(open_tab, engine
     await expect(tab.get_by_label("Your message")).to_have_value("Say hello")
     await tab.keyboard.press("Enter")
     await expect(tab.locator(".turn.served")).to_have_count(1)
-    assert await drafts(tab) == []
+    await becomes(tab, DRAFTS, 0)
 
 
 async def test_drafts_go_with_their_person_and_old_ones_by_themselves(open_tab, engine, session):
@@ -77,33 +76,29 @@ async def test_drafts_go_with_their_person_and_old_ones_by_themselves(open_tab, 
         f"localStorage.setItem('draft:1/old', JSON.stringify({{text: 'x', at: Date.now() - {month_ms}}}))"
     )
     await tab.reload()
-    assert await drafts(tab) == []
+    await becomes(tab, DRAFTS, 0)
     await tab.get_by_label("Your message").fill("A secret")
-    assert len(await drafts(tab)) == 1
+    await becomes(tab, DRAFTS, 1)
     await tab.locator(".person > summary").click()
     await tab.get_by_role("button", name="Sign out").click()
     await expect(tab).to_have_url(re.compile("/login"))
-    assert await drafts(tab) == []
-
-
-async def ground(tab: Page) -> str:
-    return await tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    await becomes(tab, DRAFTS, 0)
 
 
 @pytest.mark.parametrize(("system", "of_system"), [("light", LIGHT), ("dark", DARK)])
 async def test_the_theme_is_light_dark_or_the_systems_and_stays(open_tab, session, system, of_system):
     tab = await open_tab()
     await tab.emulate_media(color_scheme=system)
-    switch = tab.locator("[data-theme-switch]")
+    switch, page = tab.locator("[data-theme-switch]"), tab.locator("html")
     for name, colour in (("as the system", of_system), ("light", LIGHT), ("dark", DARK)):
         await expect(switch).to_have_attribute("title", f"Theme: {name}")
-        assert await ground(tab) == colour
+        await expect(page).to_have_css("background-color", colour)
         await tab.reload()
         await expect(switch).to_have_attribute("title", f"Theme: {name}")
-        assert await ground(tab) == colour
+        await expect(page).to_have_css("background-color", colour)
         await switch.click()
     await expect(switch).to_have_attribute("title", "Theme: as the system")
-    assert await ground(tab) == of_system
+    await expect(page).to_have_css("background-color", of_system)
 
 
 async def test_the_theme_is_on_the_page_before_anything_is_drawn(open_tab, session):
@@ -140,11 +135,11 @@ async def test_a_question_mark_lists_the_keys_that_a_person_has(open_tab, ana, s
     await expect(keys).to_be_visible()
     await expect(keys.get_by_text("send, or save what you teach")).to_be_visible()
     await expect(keys.get_by_role("heading", name="Console")).to_have_count(1 if is_staff else 0)
-    assert await keys.evaluate("it => it.scrollWidth <= it.clientWidth")
+    await becomes(keys, "it => it.scrollWidth <= it.clientWidth")
     await picture(tab, f"keys-{size['width']}-{is_staff}")
     await tab.keyboard.press("Escape")
     await expect(keys).to_be_hidden()
-    assert await tab.evaluate("document.activeElement.matches('.scroll')")
+    await expect(tab.locator(".scroll")).to_be_focused()
 
 
 async def test_escape_in_the_list_of_keys_stops_no_reply(open_tab, session, engine):

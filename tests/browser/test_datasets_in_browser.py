@@ -32,8 +32,6 @@ from tests.browser.fitting import fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-expect.set_options(timeout=20_000)
-
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from training.models import Run
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
+from tests.browser.fitting import becomes
 
-expect.set_options(timeout=20_000)
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 
 async def picture(tab, name):
@@ -68,8 +69,17 @@ def values(tab, chart):
     return tab.locator(f"#chart-{chart} .u-legend .u-value")
 
 
-async def css_width(tab, selector):
-    return await tab.locator(selector).evaluate("one => getComputedStyle(one).width")
+async def point_at_end(tab, chart, left=2):
+    """With the mouse at the last of its points. `left`: how far from the right edge; another one is a move."""
+    over = tab.locator(f"#chart-{chart} .u-over")
+    await over.scroll_into_view_if_needed()
+    box = await over.bounding_box()
+    await over.hover(position={"x": box["width"] - left, "y": 20})
+
+
+WIDTHS = """() => new Set([...document.querySelectorAll(":is(#chart-clip, #chart-loss) canvas")]
+    .map((one) => getComputedStyle(one).width)).size"""
+"""How many widths the two charts have."""
 
 
 async def test_runs_are_chosen_read_in_step_zoomed_smoothed_and_sent(open_tab, two):
@@ -82,28 +92,25 @@ async def test_runs_are_chosen_read_in_step_zoomed_smoothed_and_sent(open_tab, t
     await expect(tab.locator("[data-drawn]")).to_have_attribute(
         "data-drawn", "10"
     )  # six of updates, four of the machine
-    assert tab.url.endswith(f"?runs={second.pk}&runs={first.pk}")  # the newest stands first in the list
+    await expect(tab).to_have_url(re.compile(rf"\?runs={second.pk}&runs={first.pk}$"))  # the newest is the first
 
     # pointing at one chart reads all of them at the same update: the last, where the shorter run has ended
-    over = tab.locator("#chart-loss .u-over")
-    box = await over.bounding_box()
-    await over.hover(position={"x": box["width"] - 2, "y": 20})
+    await point_at_end(tab, "loss")
     await expect(values(tab, "kl").nth(0)).to_have_text("40")
     await expect(values(tab, "kl").nth(1)).to_have_text("–")
     await expect(values(tab, "kl").nth(2)).to_have_text("0.4")  # 0.01 · 40 · 1
     await picture(tab, "overlay")
 
     # dragging zooms all charts to the same stretch, and a button goes back
+    box = await tab.locator("#chart-loss .u-over").bounding_box()
     await tab.mouse.move(box["x"] + 5, box["y"] + 40)
     await tab.mouse.down()
     await tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60, steps=4)
     await tab.mouse.up()
-    kl = tab.locator("#chart-kl .u-over")
-    kl_box = await kl.bounding_box()
-    await kl.hover(position={"x": kl_box["width"] - 2, "y": 20})
+    await point_at_end(tab, "kl")
     await expect(values(tab, "entropy").nth(0)).to_have_text("20")  # the middle of 1 to 40
     await tab.get_by_role("button", name="Whole range").click()
-    await kl.hover(position={"x": kl_box["width"] - 3, "y": 22})
+    await point_at_end(tab, "kl", left=3)
     await expect(values(tab, "entropy").nth(0)).to_have_text("40")
 
     # by keyboard: read the first point, then the next
@@ -124,12 +131,12 @@ async def test_runs_are_chosen_read_in_step_zoomed_smoothed_and_sent(open_tab, t
         for _ in range(45 if key == "ArrowLeft" else 1):
             await tab.keyboard.press(key)
     await expect(tab.locator("#chart-loss .u-legend")).to_contain_text("0.5, smoothed 0.775")
-    assert "smooth=0.5" in tab.url
+    await expect(tab).to_have_url(re.compile("smooth=0.5"))
 
     # a logarithm has no place for what is below 0, and says so
     await tab.get_by_label("Scale").select_option("log")
     await expect(tab.locator("#chart-advantages .plot-lost")).to_contain_text("Left out: 2")
-    assert "scale=log" in tab.url
+    await expect(tab).to_have_url(re.compile("scale=log"))
     await picture(tab, "overlay-log-smooth")
     await tab.get_by_label("Along the foot").select_option("time")
     await expect(tab.locator("#chart-loss .u-legend .u-label").first).to_have_text("minute")
@@ -151,12 +158,11 @@ async def test_a_note_is_written_in_its_place_and_the_list_is_searched_by_it(ope
     await expect(tab.locator("#run-limits")).to_contain_text("2 limits were passed.")
 
     # its own charts are read in step as well; what is folded away is drawn as wide as the rest once it is opened
-    box = await tab.locator("#chart-loss .u-over").bounding_box()
-    await tab.locator("#chart-loss .u-over").hover(position={"x": box["width"] - 2, "y": 20})
+    await point_at_end(tab, "loss")
     await expect(values(tab, "kl").nth(1)).to_have_text("0.4")
     await tab.locator("#run-limits").get_by_role("link", name="See the chart").first.click()
     await expect(tab.locator("#chart-clip .u-over")).to_be_visible()
-    await expect(tab.locator("#chart-clip canvas")).to_have_css("width", await css_width(tab, "#chart-loss canvas"))
+    await becomes(tab, WIDTHS, 1)
     await tab.locator("#note-edit summary").click()
     await tab.get_by_role("textbox", name="Note").fill("Half the rate.")
     await tab.get_by_label("Tags, with commas between").fill("baseline, short")

@@ -22,8 +22,6 @@ from tests.browser.fitting import fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
-
 PHONE = {"width": 390, "height": 844}
 WIDE = {"width": 1280, "height": 800}
 

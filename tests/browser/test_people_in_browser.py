@@ -15,12 +15,26 @@ from accounts.roles import give, kept_role
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-from tests.browser.fitting import cards_stand_apart, fits
+from tests.browser.fitting import becomes, cards_stand_apart, fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 DESKTOP, PHONE = {"width": 1200, "height": 800}, {"width": 390, "height": 844}
 PASSWORD = "correct horse battery"
+
+
+async def sign_in(tab, site: str) -> None:
+    """With the name and the password; what comes after that is the caller's to wait for."""
+    await tab.goto(f"{site}/login/")
+    await tab.get_by_label("Name").fill("ana")
+    await tab.get_by_label("Password").fill(PASSWORD)
+    await tab.get_by_role("button", name="Sign in", exact=True).click()
+
+
+async def sign_out(tab) -> None:
+    await tab.locator(".person > summary").click()
+    await tab.get_by_role("button", name="Sign out").click()
+    await expect(tab.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
 async def look(tab, name: str, size) -> None:
@@ -69,6 +83,7 @@ async def test_an_invited_person_makes_an_account_and_is_promoted_and_closed(ope
     await theirs.goto(f"{site}/console/runs/")
     await expect(theirs.get_by_role("heading", level=1)).to_contain_text("This page is for operators.")
     await tab.get_by_role("button", name="Close the account").click()
+    await expect(tab.locator(".note.good")).to_contain_text("cleo: signed out and closed.")
     await theirs.goto(f"{site}/account/")
     await expect(theirs.get_by_role("heading", level=1)).to_have_text("Sign in")
     await look(theirs, "sign-in", size)
@@ -97,13 +112,8 @@ async def test_a_passkey_is_the_second_factor_and_signs_in_by_itself(open_tab, a
     }
     added = await devices.send("WebAuthn.addVirtualAuthenticator", {"options": made})
 
-    async def sign_in() -> None:
-        await tab.goto(f"{here}/login/")
-        await tab.get_by_label("Name").fill("ana")
-        await tab.get_by_label("Password").fill(PASSWORD)
-        await tab.get_by_role("button", name="Sign in", exact=True).click()
-
-    await sign_in()
+    await sign_in(tab, here)
+    await expect(tab.get_by_label("Your message")).to_be_visible()
     await tab.goto(f"{here}/account/two-factor/")
     await look(tab, "two-factor", DESKTOP)
     await tab.get_by_role("link", name="Add a passkey").click()
@@ -116,23 +126,20 @@ async def test_a_passkey_is_the_second_factor_and_signs_in_by_itself(open_tab, a
     await expect(tab.locator("#recovery-codes li")).to_have_count(10)
     await look(tab, "recovery", DESKTOP)
 
-    await tab.locator(".person > summary").click()
-    await tab.get_by_role("button", name="Sign out").click()
-    await sign_in()
+    await sign_out(tab)
+    await sign_in(tab, here)
     await expect(tab.get_by_role("heading", level=1)).to_have_text("Your second factor")
     await look(tab, "second-factor", DESKTOP)
     await cards_stand_apart(tab)
     await tab.get_by_role("button", name="Use a passkey").click()
     await expect(tab.get_by_label("Your message")).to_be_visible()
 
-    await tab.locator(".person > summary").click()
-    await tab.get_by_role("button", name="Sign out").click()
+    await sign_out(tab)
     await tab.goto(f"{here}/login/")
     await tab.get_by_role("button", name="Sign in with a passkey").click()
     await expect(tab.get_by_label("Your message")).to_be_visible()
 
-    await tab.locator(".person > summary").click()
-    await tab.get_by_role("button", name="Sign out").click()
+    await sign_out(tab)
     await devices.send("WebAuthn.removeVirtualAuthenticator", {"authenticatorId": added["authenticatorId"]})
     await devices.send("WebAuthn.addVirtualAuthenticator", {"options": made | {"isUserVerified": False}})
     await tab.goto(f"{here}/login/")
@@ -146,17 +153,16 @@ async def test_an_app_is_set_up_from_its_picture(open_tab, ana, site, size):
 
     await sync_to_async(ana.set_password)(PASSWORD)
     await ana.asave()
-    tab = await open_tab("/login/")
+    tab = await open_tab("/healthz")
     await tab.set_viewport_size(size)
-    await tab.get_by_label("Name").fill("ana")
-    await tab.get_by_label("Password").fill(PASSWORD)
-    await tab.get_by_role("button", name="Sign in", exact=True).click()
+    await sign_in(tab, site)
+    await expect(tab.get_by_label("Your message")).to_be_visible()
     await tab.goto(f"{site}/account/two-factor/")
     await tab.get_by_role("link", name="Set up an app").click()
     await tab.get_by_label("Your password").fill(PASSWORD)
     await tab.get_by_role("button", name="Go on").click()
     secret = await tab.get_by_label("The key", exact=True).input_value()
-    assert await tab.locator("img.qr").evaluate("picture => picture.naturalWidth") > 0
+    await becomes(tab.locator("img.qr"), "picture => picture.naturalWidth > 0")
     await look(tab, "app", size)
     await tab.get_by_label("The code that the app shows now").fill(await sync_to_async(code_of)(secret))
     await tab.get_by_role("button", name="Turn it on").click()

@@ -12,11 +12,9 @@ from chat.models import Session
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
-from tests.browser.fitting import fits
+from tests.browser.fitting import becomes, fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
-
-expect.set_options(timeout=30_000)
 
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
@@ -54,6 +52,10 @@ async def picture(tab: Page, name: str) -> None:
         await tab.screenshot(path=Path(folder) / f"{name}.png", caret="initial")
 
 
+PLACES = """() => [...document.querySelectorAll(".turn button, .turn .chip, .turn .prose > *")]
+    .map((one) => one.getBoundingClientRect()).map(({ x, y }) => [x, y])"""
+
+
 async def clipboard(tab: Page) -> str:
     return await tab.evaluate("navigator.clipboard.readText()")
 
@@ -81,7 +83,7 @@ async def test_code_has_colours_and_mathematics_is_drawn_on_every_screen(open_ta
     await expect(reply.locator("math")).to_have_count(4)
     await expect(reply).to_contain_text("It costs $5 or $6")
     for part in (reply, tab.locator(".said .words")):
-        assert await part.evaluate("it => it.scrollWidth <= it.clientWidth + 1")
+        await becomes(part, "it => it.scrollWidth <= it.clientWidth + 1")
         ground, words, keyword = await part.evaluate("""it => [it.querySelector("pre"), it.querySelector("code"),
             it.querySelector(".code-keyword")]
             .map((one, at) => getComputedStyle(one)[at ? "color" : "backgroundColor"])""")
@@ -124,12 +126,12 @@ async def test_a_reply_is_copied_as_markdown_and_a_block_as_code(open_tab, engin
     await replied(tab)
 
     button = tab.get_by_role("button", name="Copy this reply")
-    before = await places(tab)
+    before = await tab.evaluate(PLACES)
     await button.click()
     await expect(button).to_have_attribute("data-copied", "yes")
     await expect(tab.locator("#announcer")).to_have_text("Copied.")
     assert await clipboard(tab) == REPLY
-    assert await places(tab) == before
+    await becomes(tab, PLACES, before)
 
     await tab.get_by_role("button", name="Copy this code").focus()
     await tab.keyboard.press("Enter")
@@ -166,11 +168,6 @@ async def test_a_reply_that_was_stopped_is_copied(open_tab, engine, session):
     assert (await clipboard(tab)).startswith("Hello")
 
 
-async def places(tab: Page) -> list[tuple[float, float]]:
-    return await tab.evaluate("""() => [...document.querySelectorAll(".turn button, .turn .chip, .turn .prose > *")]
-        .map((one) => one.getBoundingClientRect()).map(({ x, y }) => [x, y])""")
-
-
 async def test_controls_of_older_replies_show_when_pointed_at_or_focused_and_nothing_moves(open_tab, engine, session):
     engine.says("One\n\n```py\nx = 1\n```")
     tab = await open_tab()
@@ -179,24 +176,23 @@ async def test_controls_of_older_replies_show_when_pointed_at_or_focused_and_not
     await say(tab, "second")
     await replied(tab, 2)
     first, last = tab.locator(".turn").first, tab.locator(".turn").last
-    seen = "it => Number(getComputedStyle(it).opacity)"
     copy, code = first.get_by_role("button", name="Copy this reply"), first.locator("figure .copy")
     await tab.mouse.move(1, 1)
     await expect(copy).to_have_css("opacity", "0")
     await expect(code).to_have_css("opacity", "0")
-    assert await last.get_by_role("button", name="Copy this reply").evaluate(seen) == 1
-    before = await places(tab)
+    await expect(last.get_by_role("button", name="Copy this reply")).to_have_css("opacity", "1")
+    before = await tab.evaluate(PLACES)
     await first.locator(".reply .prose").hover()
     await expect(copy).to_have_css("opacity", "1")
     await first.locator("figure").hover()
     await expect(code).to_have_css("opacity", "1")
-    assert await places(tab) == before
+    await becomes(tab, PLACES, before)
     await tab.mouse.move(1, 1)
     await expect(copy).to_have_css("opacity", "0")
     await code.focus()
     await expect(copy).to_have_css("opacity", "1")
     await expect(code).to_have_css("opacity", "1")
-    assert await places(tab) == before
+    await becomes(tab, PLACES, before)
 
 
 async def test_on_a_touch_screen_every_control_is_always_there(open_tab, engine, session):

@@ -20,8 +20,6 @@ from playwright.async_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
-
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 
 
@@ -79,6 +77,20 @@ async def test_a_run_is_watched_stopped_by_keyboard_and_read(open_tab, run):
 
     await tab.get_by_role("link", name="All runs").click()
     await expect(tab.locator(f"#run-{run.pk}")).to_contain_text("Stopped by a person.")
+
+
+async def test_a_button_that_is_being_pressed_while_the_figures_come_anew_is_pressed(open_tab, run):
+    tab = await open_tab(f"/console/runs/{run.pk}/")
+    state = tab.locator("#run-state")
+    await tab.get_by_role("button", name="Cancel").hover()
+    await tab.mouse.down()
+    progress = {"phase": "learning", "share": 0.5625, "eta_s": 40}
+    await Run.objects.filter(pk=run.pk).aupdate(progress=progress, metrics=[figures(1), figures(2)])
+    await expect(tab.locator("#numbers-loss tbody tr")).to_have_count(2)
+    await expect(state).to_contain_text("19 %")  # not under the press
+    await tab.mouse.up()
+    await expect(state).to_contain_text("It stops after the current sample")
+    await expect(state).to_contain_text("56 %")
 
 
 async def test_a_recipe_is_tried_in_its_place_and_given_to_a_line(open_tab, run):

@@ -20,11 +20,9 @@ from training.models import Run
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-from tests.browser.fitting import tables_fit
+from tests.browser.fitting import becomes, tables_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
-
-expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
 
 PHONE = {"width": 390, "height": 844}
 
@@ -35,16 +33,14 @@ async def operator(ana):
     return ana
 
 
-async def is_within(tab) -> bool:
-    """Nothing on the page stands beyond its sides, and nothing in the bar is cut."""
-    return await tab.evaluate(
-        """() => {
-          const inside = ({ left, right }) => left >= 0 && right <= innerWidth;
-          const shown = [...document.querySelectorAll('.bar a, .bar button, .bar summary')];
-          return document.documentElement.scrollWidth <= innerWidth
-            && shown.filter((one) => one.checkVisibility()).every((one) => inside(one.getBoundingClientRect()));
-        }"""
-    )
+BEYOND = """() => {
+    const isInside = ({ left, right }) => left >= 0 && right <= innerWidth;
+    const bar = [...document.querySelectorAll(".bar a, .bar button, .bar summary")];
+    const shown = bar.filter((one) => one.checkVisibility());
+    const cut = shown.filter((one) => !isInside(one.getBoundingClientRect())).map((one) => one.outerHTML);
+    return document.documentElement.scrollWidth > innerWidth ? [location.pathname, ...cut] : cut;
+}"""
+"""The page, where it is wider than its window, and what of the bar is cut."""
 
 
 async def test_a_page_is_found_in_two_clicks_with_the_mouse(open_tab, operator):
@@ -109,10 +105,10 @@ async def test_on_a_phone_the_bar_is_whole_and_the_rail_is_a_menu(open_tab, ana,
         await sync_to_async(give)(ana, Role.ADMINISTRATOR)
     tab = await open_tab("/connect/")
     await tab.set_viewport_size(PHONE)
-    assert await is_within(tab)
+    await becomes(tab, BEYOND, [])
     await tab.locator(".person > summary").click()
     await expect(tab.get_by_role("button", name="Sign out")).to_be_in_viewport(ratio=1)
-    assert await is_within(tab)
+    await becomes(tab, BEYOND, [])
     await tab.keyboard.press("Escape")
     opener = tab.get_by_role("button", name="Pages of the console")
     if not is_staff:
@@ -125,7 +121,7 @@ async def test_on_a_phone_the_bar_is_whole_and_the_rail_is_a_menu(open_tab, ana,
     await rail.get_by_role("link", name="Family tree").click()
     await expect(tab.get_by_role("heading", level=1)).to_have_text("Family tree")
     await expect(rail).to_be_hidden()
-    assert await is_within(tab)
+    await becomes(tab, BEYOND, [])
 
 
 async def test_without_scripts_the_menu_and_the_rail_open(open_tab, operator):
@@ -149,12 +145,9 @@ async def test_every_page_of_the_rail_stays_within_a_phone(open_tab, operator):
     tab = await open_tab("/console/")
     urls = await tab.evaluate("[...document.querySelectorAll('#rail a, .person a')].map((one) => one.pathname)")
     await tab.set_viewport_size(PHONE)
-    wide = []
     for url in sorted(set(urls)):
         await tab.goto(f"{await origin(tab)}{url}")
-        if not await is_within(tab):
-            wide.append(url)
-    assert wide == []
+        await becomes(tab, BEYOND, [])
     assert len(urls) > 25  # all six entries
 
 
@@ -167,6 +160,27 @@ def engine_answers(engine):
     """Pages of engines and health ask it."""
 
 
+async def test_a_link_that_is_reached_by_keyboard_keeps_the_focus_when_its_place_is_asked_for_anew(open_tab, operator):
+    tab = await open_tab("/console/engines/")
+    link = tab.locator("#engines a[href$='/judges/']")
+    await link.focus()
+    await tab.evaluate("""() => new Promise((done) => {
+        document.addEventListener("htmx:afterSwap", () => setTimeout(done));
+    })""")
+    await expect(link).to_be_focused()
+
+
+async def test_a_link_that_is_being_pressed_while_its_place_is_asked_for_anew_is_followed(open_tab, operator):
+    tab = await open_tab("/console/engines/")
+    await tab.locator("#engines a[href$='/judges/']").hover()
+    await tab.mouse.down()
+    await tab.evaluate("""() => new Promise((done) => {
+        document.addEventListener("htmx:beforeSwap", () => setTimeout(done));
+    })""")
+    await tab.mouse.up()
+    await expect(tab).to_have_url(re.compile("/judges/$"))
+
+
 @pytest.mark.parametrize("size", [pytest.param({"width": 1280, "height": 800}, marks=pytest.mark.repeats), PHONE])
 async def test_a_question_mark_opens_the_glossarys_entry_by_keyboard_and_closes_by_escape(open_tab, operator, size):
     tab = await open_tab("/console/checkpoints/")
@@ -177,7 +191,7 @@ async def test_a_question_mark_opens_the_glossarys_entry_by_keyboard_and_closes_
     await help_button.focus()
     await tab.keyboard.press("Enter")
     await expect(entry).to_be_in_viewport(ratio=1)
-    assert await is_within(tab)
+    await becomes(tab, BEYOND, [])
     await tab.keyboard.press("Escape")
     await expect(entry).to_be_hidden()
     await expect(help_button).to_be_focused()

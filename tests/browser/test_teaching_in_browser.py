@@ -16,6 +16,8 @@ from training.models import Sample
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Locator, Page, expect
 
+from tests.browser.fitting import becomes, hold
+
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
 DESKTOP, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
@@ -89,30 +91,23 @@ SCROLLED = """() => [document.scrollingElement.scrollTop, document.scrollingElem
     document.scrollingElement.scrollHeight - window.innerHeight]"""
 """How far anything but the list of messages is scrolled, or could be."""
 
-IN_VIEW = """(element) => {
+SEEN = """(element) => {
     const [box, frame] = [element, document.querySelector(".scroll")].map((one) => one.getBoundingClientRect());
     const most = Math.min(box.height, frame.height);
     const seen = Math.min(box.bottom, frame.bottom) - Math.max(box.top, frame.top);
-    return box.height > 0 && box.left >= 0 && box.right <= window.innerWidth && seen >= most - 60;
+    if (box.height > 0 && box.left >= 0 && box.right <= window.innerWidth && seen >= most - 60) return true;
+    return JSON.stringify([element.id, element.closest("article").ariaLabel, box, frame]);
 }"""
-"""Whether all of it is seen, or as much as the list has room for."""
-
-WHERE = """(one) => [one.id, one.closest("article").ariaLabel, JSON.stringify(one.getBoundingClientRect()),
-    JSON.stringify(document.querySelector(".scroll").getBoundingClientRect())].join(" ")"""
+"""Whether all of it is seen, or as much as the list has room for; else where it is."""
 
 
 async def stays(tab: Page) -> None:
-    assert await tab.evaluate(SCROLLED) == [0] * 6
+    await becomes(tab, SCROLLED, [0] * 6)
 
 
 async def sees(tab: Page, what: Locator) -> None:
     await expect(what).to_be_visible()
-    for _ in range(40):  # it may just be drawn anew, and the one that was found be gone
-        if await what.evaluate(IN_VIEW):
-            break
-        await tab.wait_for_timeout(25)
-    else:
-        raise AssertionError(await what.evaluate(WHERE))
+    await becomes(what, SEEN)
     await stays(tab)
 
 
@@ -135,7 +130,7 @@ async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(ope
         await expect(teach).to_have_attribute("aria-expanded", "true")
         box = turn.locator(".correction").first
         await sees(tab, box)
-        assert await turn.evaluate(BOXES) == before
+        await becomes(turn, BOXES, before)
         for label in ("It should have said", "Next time, do"):
             await box.locator(".tabs label").get_by_text(label).click()
             await sees(tab, box)
@@ -146,9 +141,9 @@ async def test_nothing_but_the_list_of_messages_scrolls_and_no_control_moves(ope
         marks = turn.locator(".controls .opener").nth(1)
         await marks.click()
         await sees(tab, turn.locator(".marking").first)
-        assert await turn.evaluate(BOXES) == before
+        await becomes(turn, BOXES, before)
         await marks.click()
-        assert await turn.evaluate(BOXES) == before
+        await becomes(turn, BOXES, before)
         # a thumb up, its reasons, and back
         if position % 4 == 0:
             await turn.get_by_role("button", name="Good reply").click()
@@ -176,7 +171,7 @@ async def test_the_last_thumb_that_was_pressed_stands_however_late_the_one_befor
         await arrives.wait()
         await route.fulfill(response=answer) if answer else await route.continue_()
 
-    await tab.route("**/feedback/", late, times=1)
+    await hold(tab, "**/feedback/", late, first=1)
     up, down = (turn.get_by_role("button", name=name) for name in ("Good reply", "Bad reply"))
     await up.click()
     if held == "the answer":
@@ -199,7 +194,7 @@ async def test_a_reason_that_arrives_after_another_thumb_does_not_turn_it(open_t
 
     await turn.get_by_role("button", name="Good reply").click()
     await expect(turn.locator(".reasons legend")).to_have_text("What was good?")
-    await tab.route("**/feedback/", late, times=1)
+    await hold(tab, "**/feedback/", late, first=1)
     await turn.locator(".reasons label").nth(1).click()
     down = turn.get_by_role("button", name="Bad reply")
     async with tab.expect_response(lambda answer: "tags=" in (answer.request.post_data or "")):
@@ -221,7 +216,7 @@ async def test_an_answer_to_a_thumb_that_comes_after_the_bar_was_drawn_anew_find
         await arrives.wait()
         await route.fulfill(response=answer)
 
-    await tab.route("**/feedback/", late, times=1)
+    await hold(tab, "**/feedback/", late, first=1)
     down = turn.get_by_role("button", name="Bad reply")
     async with tab.expect_event("requestfinished", lambda request: "kind=thumb" in (request.post_data or "")):
         await down.click()

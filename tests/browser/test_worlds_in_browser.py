@@ -14,8 +14,6 @@ from tests.browser.fitting import fits
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
-expect.set_options(timeout=20_000)  # a machine that also trains is slow, and patience costs nothing
-
 
 @pytest.fixture
 def failed(ana) -> Episode:

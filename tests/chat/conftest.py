@@ -89,11 +89,11 @@ def site(transactional_db, engine) -> Iterator[str]:
 
     server.startup = started  # type: ignore[method-assign]
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(120)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     engine.release()
     server.should_exit = server.force_exit = True
-    thread.join(20)
+    thread.join(120)
     assert not thread.is_alive()
 
 
@@ -160,7 +160,7 @@ async def reply_to(turn: Turn, engine) -> Turn:
     return await Turn.objects.select_related("session", "checkpoint").aget(pk=turn.pk)
 
 
-async def until(claim: Callable[[], Awaitable[bool]], what: str, within_s: float = 10.0) -> None:
+async def until(claim: Callable[[], Awaitable[bool]], what: str, within_s: float = 30.0) -> None:
     """Wait for a condition, looked at often and never for longer than `within_s`."""
     end = monotonic() + within_s
     while not await claim():

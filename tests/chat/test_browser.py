@@ -14,11 +14,9 @@ from chat.models import Session, Turn, group_of
 from feedback.models import Feedback
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, WebSocketRoute, expect
 
-from tests.browser.fitting import fits
-
-expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
+from tests.browser.fitting import fits, hold
 
 pytestmark = [
     pytest.mark.browser,
@@ -204,7 +202,7 @@ async def test_the_answer_to_a_message_takes_no_focus_from_what_its_person_is_at
         await arrives.wait()
         await route.fulfill(response=answer)
 
-    await tab.route("**/say/", late, times=1)
+    await hold(tab, "**/say/", late, first=1)
     async with tab.expect_event("requestfinished", lambda request: request.url.endswith("/say/")):
         await say(tab, "Say hello")
         await tab.get_by_role("button", name="Bad reply").focus()
@@ -499,6 +497,7 @@ async def test_a_board_of_somebody_who_was_demoted_says_so_and_asks_no_more(open
     sockets: list[str] = []
     board.on("websocket", lambda socket: sockets.append(socket.url))
     await board.get_by_role("link", name="Console").click()
+    await expect(board.locator("#board-headline")).to_be_attached()
     await type(ana).objects.filter(pk=ana.pk).aupdate(is_staff=False)
 
     await expect(board.get_by_role("alert")).to_contain_text("no longer yours to see")
@@ -545,22 +544,25 @@ async def test_a_reply_outlives_the_tab_that_asked_for_it(open_tab, engine, sess
 
 async def test_a_line_that_broke_shows_what_was_missed(open_tab, engine, session):
     watching = await open_tab("/login/")
-    sockets = []
-    await watching.route_web_socket(
-        "**/ws/chat/**", lambda socket: (sockets.append(socket), socket.connect_to_server())
-    )
+    sockets: asyncio.Queue[WebSocketRoute] = asyncio.Queue()
+
+    def connect(socket: WebSocketRoute) -> None:
+        socket.connect_to_server()
+        sockets.put_nowait(socket)
+
+    await watching.route_web_socket("**/ws/chat/**", connect)
     await watching.goto(watching.url.replace("/login/", "/"))
-    await expect(watching.locator("main[ws-connect]")).to_be_visible()
-    await sockets[0].close(code=1012)  # as a server says that restarts
+    first = await asyncio.wait_for(sockets.get(), 30)
+    await first.close(code=1012)  # as a server says that restarts
     await expect(watching.locator("body.offline")).to_be_attached()
     written = await watching.locator("#keys").evaluate("one => getComputedStyle(one, '::before').content")
     assert written == '"Not connected: trying again …"'
 
     await say(await open_tab(), "Say hello")
 
-    await expect(watching.locator(".turn .chip")).to_have_text("not taught yet", timeout=20_000)
+    await expect(watching.locator(".turn .chip")).to_have_text("not taught yet")
     await expect(watching.locator("body.offline")).to_have_count(0)
-    assert len(sockets) > 1
+    assert not sockets.empty()
 
 
 async def test_nothing_that_is_written_runs(open_tab, engine, session):

@@ -18,7 +18,8 @@ from feedback.models import Feedback
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
-expect.set_options(timeout=30_000)  # what is to come is waited for, however busy the machine is
+from tests.browser.fitting import becomes, hold
+from tests.chromium import be_patient, new_tab
 
 pytestmark = [
     pytest.mark.browser,
@@ -51,10 +52,10 @@ def site(transactional_db) -> Iterator[str]:
     server.startup = started  # type: ignore[method-assign]
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(120)
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
-    thread.join(20)
+    thread.join(120)
 
 
 @pytest.fixture
@@ -81,8 +82,8 @@ async def open_tab(site, ana, client, told, chromium, playwright):
         """`hears`: whether what happens to its turns is pushed to it, as it is once its socket has caught up."""
         context = await browser.new_context(**{"viewport": {"width": 1200, "height": 800}} | options)
         await context.add_cookies(cookies)
-        context.set_default_timeout(30_000)
-        tab = await context.new_page()
+        await be_patient(context)
+        tab = await new_tab(context)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("console", complain)
         if not hears:
@@ -122,6 +123,9 @@ async def select(tab: Page, first: str, last: str | None = None, *, occurrence: 
     await tab.mouse.up()
 
 
+BAD = "() => [...document.querySelectorAll('mark.bad')].map((one) => one.textContent)"
+
+
 async def spans() -> list[list[int]]:
     row = await Feedback.objects.standing().filter(kind="marks").afirst()
     return row.spans if row else []
@@ -140,11 +144,11 @@ async def test_words_chosen_with_the_mouse_are_marked_kept_and_taken_off(open_ta
     await expect(tab.locator("mark.bad").first).to_be_visible()
     # From within a word to within another: the whole words, and the stars that stand between them.
     assert await words() == [("very, very** pretty", -1)]
-    assert await tab.locator("mark.bad").all_text_contents() == ["very, very", " pretty"]
+    await becomes(tab, BAD, ["very, very", " pretty"])
     await expect(tab.get_by_role("toolbar", name="Mark the selected words")).to_be_hidden()
 
     await tab.reload()
-    assert await tab.locator("mark.bad").all_text_contents() == ["very, very", " pretty"]
+    await becomes(tab, BAD, ["very, very", " pretty"])
     await tab.get_by_title("Mark words").click()
     await expect(tab.locator(".marks q")).to_have_text("very, very** pretty")
     await tab.get_by_role("button", name="Take the mark off").click()
@@ -168,7 +172,7 @@ async def test_an_answer_that_comes_after_its_form_was_drawn_anew_is_still_heard
         await shown.wait()
         await route.fulfill(response=answer)
 
-    await tab.route("**/marks/", late)
+    await hold(tab, "**/marks/", late)
     await tab.get_by_role("button", name="Take the mark off").click()
     await expect(tab.locator("mark")).to_have_count(0)  # pushed
     await expect(tab.get_by_role("button", name="Take the mark off")).to_have_count(0)

@@ -17,8 +17,6 @@ from tests.browser.fitting import keeps_still
 # The site, and a tab on a chat with one reply.
 from tests.feedback.test_marks_in_browser import open_tab, site, told  # noqa: F401
 
-expect.set_options(timeout=30_000)
-
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
