@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import time
 
+MOST = 10.0
+"""So that what hangs is said to hang, however busy the machine is."""
+
 
 def crowd() -> float:
-    """How many processes wanted each core in the last minute; at least 1."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    """How many processes wanted each core in the last minute: 1 to MOST."""
+    return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), MOST)
 
 
 class Patience:

@@ -45,8 +45,8 @@ def alarm() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
-# One second of ten, where twenty processes want two cores; never more than one where a core is free.
-@pytest.mark.parametrize(("wanting", "by_the_clock"), [(0.5, 60), (2.0, 60), (20.0, 600)])
+# One second of ten, where twenty processes want two cores, and where more do; a whole one where a core is free.
+@pytest.mark.parametrize(("wanting", "by_the_clock"), [(0.5, 60), (2.0, 60), (20.0, 600), (80.0, 600)])
 def test_a_wait_is_over_after_its_seconds_times_the_processes_a_core(machine: Machine, wanting, by_the_clock):
     machine.wanting, began = wanting, machine.now
     with pytest.raises(AssertionError, match="it comes: still not so after 60 s"):
