@@ -16,6 +16,7 @@ from typing import IO, Any, TypeVar
 
 import httpx
 
+from benchmarks.patience import Patience
 from installation.diagnosis import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,9 +27,10 @@ Seen = TypeVar("Seen")
 def wait_for(claim: str, look: Callable[[], Seen], deadline_s: float = 180, every_s: float = 0.1) -> Seen:
     """The first truthy thing that `look` returns; an AssertionError that names the claim once the deadline passed.
 
-    A look that starts a process of its own wants a longer `every_s`: the cores are the stack's."""
-    end, trouble = time.monotonic() + deadline_s, ""
-    while time.monotonic() < end:
+    The deadline is Patience's. A look that starts a process of its own wants a longer `every_s`: the cores are the
+    stack's."""
+    patience, trouble = Patience(deadline_s), ""
+    while not patience.is_over:
         try:
             if seen := look():
                 return seen

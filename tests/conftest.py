@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 import redis
 
+from benchmarks.patience import Patience
 from benchmarks.tiny import write_tiny_model
 from core.brake import Brake
 from gpu_workers import engines
@@ -38,6 +41,23 @@ hypothesis.settings.load_profile("talkback")
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # once, before workers read what is compiled
         languages.compile_languages()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(settings: Any) -> Generator[None, object, object]:
+    """Give a test whose time is up by the clock the time that it waited for a core."""
+    patience, result = Patience(settings.timeout), (yield)
+    end_test = signal.getsignal(signal.SIGALRM)
+    if callable(end_test):
+
+        def time_is_up(number: int, frame: FrameType | None) -> None:
+            if patience.is_over:
+                end_test(number, frame)
+            else:
+                signal.setitimer(signal.ITIMER_REAL, max(1.0, patience.left_s))
+
+        signal.signal(signal.SIGALRM, time_is_up)
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -82,13 +102,13 @@ def store() -> Iterator[str]:
     port = free_port()
     command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    client, end = redis.Redis(port=port), time.monotonic() + 20
+    client, patience = redis.Redis(port=port), Patience(20)
     while True:
         try:
             client.ping()
             break
         except redis.ConnectionError:
-            assert time.monotonic() < end, "Redis does not start"
+            assert not patience.is_over, "Redis does not start"
             time.sleep(0.02)
     client.close()
     yield f"redis://127.0.0.1:{port}/0"

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import AsyncClient
 
+from benchmarks.patience import Patience
 from benchmarks.stack import ROOT
 from chat import asking, turns
 from chat.api_keys import ApiKey
@@ -161,10 +161,10 @@ async def reply_to(turn: Turn, engine) -> Turn:
 
 
 async def until(claim: Callable[[], Awaitable[bool]], what: str, within_s: float = 30.0) -> None:
-    """Wait for a condition, looked at often and never for longer than `within_s`."""
-    end = monotonic() + within_s
+    """Wait for a condition, looked at often and never for longer than `within_s` (Patience's)."""
+    patience = Patience(within_s)
     while not await claim():
-        assert monotonic() < end, f"waited {within_s} s for: {what}"
+        assert not patience.is_over, f"waited {within_s} s for: {what}"
         await asyncio.sleep(0.01)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.patience import Patience
 from installation import supervision
 from installation.places import ROOT
 from installation.supervision import Program
@@ -46,9 +47,9 @@ def settings_of() -> dict[str, str]:
 
 
 def wait_for(what: str, look: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    patience = Patience(30)
     while not look():
-        assert time.monotonic() < end, what
+        assert not patience.is_over, what
         time.sleep(0.05)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.patience import Patience
 from installation.places import PYTHON, ROOT
 from installation.supervision import MARK
 from tests.installation.conftest import Command
@@ -49,9 +50,9 @@ class Terminal:
         os.close(slave)
 
     def read_until(self, words: str) -> str:
-        end = time.monotonic() + DEADLINE_S
+        patience = Patience(DEADLINE_S)
         while words not in self.text:
-            assert time.monotonic() < end, f"{words!r} was never printed:\n{self.text}"
+            assert not patience.is_over, f"{words!r} was never printed:\n{self.text}"
             if select.select([self.master], [], [], 1)[0]:
                 try:
                     self.text += os.read(self.master, 65536).decode(errors="replace").replace("\r\n", "\n")
@@ -80,9 +81,9 @@ class Terminal:
 
 
 def eventually(claim: str, look: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
+    patience = Patience(60)
     while not look():
-        assert time.monotonic() < end, claim
+        assert not patience.is_over, claim
         select.select([], [], [], 0.2)
 
 

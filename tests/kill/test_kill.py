@@ -203,12 +203,13 @@ def test_after_all_of_it_every_acknowledged_word_stands(stack: Stack, talk: Talk
 
 
 def samples_of(talk: Talk, completion: str) -> list[str]:
-    """The states of the samples that hold this turn's prompt and reply."""
+    """The states of the samples that hold this turn's prompt and reply, which two columns may space in two ways."""
     return [
         status
         for (status,) in talk.rows(
             "SELECT s.status FROM training_sample s JOIN chat_turn t"
-            " ON s.prompt_ids = t.prompt_ids AND s.response_ids = t.response_ids WHERE t.completion_id = ?",
+            " ON json(s.prompt_ids) = json(t.prompt_ids) AND json(s.response_ids) = json(t.response_ids)"
+            " WHERE t.completion_id = ?",
             completion,
         )
     ]

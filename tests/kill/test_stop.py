@@ -61,11 +61,13 @@ class School(Stack):
 def ask_to_stop(stack: Stack, name: str, *signals: int, within_s: float = STOP_S) -> None:
     """Ask one process and its children to end, by one signal after the other. Fails where a supervisor would have
     killed it, `within_s` after that, or where its status is not that of a good end."""
-    process = stack.running.pop(name)
+    process = stack.running[name]
     for number in signals:
         os.killpg(process.pid, number)
         time.sleep(0.1)
-    status = process.wait(within_s)
+    wait_for(f"{name} has ended", lambda: process.poll() is not None, within_s)
+    status = process.returncode
+    del stack.running[name]
     stack.logs.pop(name).close()
     # The last of several may find a process that has done all and is leaving, with no handler any more.
     assert status in ((0,) if len(signals) == 1 else (0, -signals[-1]))

@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from benchmarks.patience import crowd
 from chat.api.messages import AnthropicRequest
 from chat.api.request import ChatRequest
 from chat.api.responses import ResponsesRequest
@@ -59,7 +60,7 @@ def test_every_answer_at_each_bound_is_one_that_the_schema_foresees(case, site, 
 def call(case: schemathesis.Case, site: str, key: ApiKey) -> None:
     ApiKey.objects.filter(pk=key.pk).update(scopes=["chat", "feedback", "episodes"])
     case.headers = {**(case.headers or {}), "Authorization": f"Bearer {key.secret}"}
-    case.call_and_validate(base_url=site, checks=CHECKS, timeout=30)
+    case.call_and_validate(base_url=site, checks=CHECKS, timeout=30 * crowd())
 
 
 def test_no_two_shapes_go_by_one_name():

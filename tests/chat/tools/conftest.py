@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.patience import Patience
 from chat.models import Session, Turn
 from chat.replying import live_replies
 from chat.tools import reaching
@@ -35,8 +36,8 @@ def serve(port: int) -> subprocess.Popen:
     process = subprocess.Popen(
         [sys.executable, str(SHOP), str(port)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+    patience = Patience(60)
+    while not patience.is_over:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return process

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from asgiref.sync import sync_to_async
 
+from benchmarks.patience import crowd
 from chat.models import Turn
 from environments.worlds.harnesses.visit import Harness
 from environments.worlds.player import Way, play
@@ -49,7 +50,7 @@ def bash(command: str) -> str:
 async def test_mini_swe_agent_plays_a_task_and_its_turns_are_steps(plays, engine):
     engine.says(bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"), to="returncode", times=None)
     engine.says(bash("echo right > answer.txt"), to="Write the word right", times=None)
-    played = await plays(on_page(), attempts=2, files=HOME, limit_s=250.0)
+    played = await plays(on_page(), attempts=2, files=HOME, limit_s=250.0 * crowd())
     assert [(one.status, one.outcome, one.steps, one.exit_status) for one in played] == [("solved", 1.0, 2, 0)] * 2, (
         played
     )
@@ -73,7 +74,7 @@ async def test_mini_swe_agent_plays_a_task_and_its_turns_are_steps(plays, engine
 async def test_mini_swe_agent_mends_a_bug_and_its_turns_are_steps(client, engine, repo):
     engine.says(bash("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"), to="returncode", times=None)
     engine.says(bash(MENDS), to="In egg.py the - should be a +", times=None)
-    way = Way(harness=Harness(on_page(), HOME, limit_s=250.0))
+    way = Way(harness=Harness(on_page(), HOME, limit_s=250.0 * crowd()))
     for one in await play(client, repo, repo.tasks("train", 1, 0), 2, way=way):
         assert (one.status, one.outcome, one.steps, one.exit_status) == ("solved", 1.0, 2, 0), one
         assert [sample.step for sample in await judged(one)] == [0, 1]

@@ -21,6 +21,8 @@ VERSION = "2026.9.6"
 ROOT = Path(__file__).resolve().parents[3]
 HOME = Path(os.environ.get("DATA_DIR") or ROOT / "var").expanduser().resolve() / "openclaw"
 COMMAND = HOME / "node_modules" / ".bin" / "openclaw"
+PENDING = HOME / "node_modules" / "openclaw" / ".openclaw-lifecycle-pending"
+"""In its package until the client has run once where it may write: npm runs no script of a package here."""
 ATTEMPT = ROOT / "clients" / "openclaw" / "attempt.js"
 
 
@@ -37,11 +39,13 @@ def installed() -> bool:
 
 
 def lay_out(node: Path) -> None:
-    """Put beside the client what plays an attempt by it: Node, and the newest attempt.js."""
+    """Put Node and the newest attempt.js beside the client, and let it finish its own installation."""
     shutil.copyfile(ATTEMPT, HOME / "attempt.mjs")
     program = HOME / "node"
     if not program.exists() or program.stat().st_size != (node / "bin" / "node").stat().st_size:
         shutil.copy(node / "bin" / "node", program)
+    if PENDING.exists():  # a sandbox sees this folder read-only, where the client ends instead of finishing
+        subprocess.run([program, PENDING.with_name("openclaw.mjs"), "--version"], stdout=subprocess.DEVNULL, check=True)
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from benchmarks.patience import crowd
 from benchmarks.stack import wait_for
 from installation.diagnosis import free_port
 from tests.clients.openclaw.install import COMMAND, node_folder
@@ -65,7 +66,7 @@ class OpenClaw:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=LIMIT_S * crowd(),
         )
         assert done.returncode == 0, f"openclaw {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 
+from benchmarks.patience import crowd
 from chat.models import Turn
 from environments import command
 from environments.client import KEY
@@ -84,7 +85,8 @@ def test_openclaw_plays_a_task_by_the_command_on_the_page_and_its_turns_are_step
     monkeypatch.setenv(KEY, key.secret)
     said = [str(install.HOME) if word == "var/openclaw" else word for word in on_page()]
     here = ["--world", f"harbor:{terminal.folder}", "--url", site, "--groups", "1", "--attempts", "2", "--json"]
-    assert command.main([*said, *here]) == 0
+    patient = ["--harness-limit", str(int(LIMIT_S * crowd()))]
+    assert command.main([*said, *here, *patient]) == 0
     played = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["status"], one["outcome"], one["steps"], one["exit_status"]) for one in played] == [
         ("solved", 1.0, 2, 0)
@@ -107,7 +109,7 @@ def test_openclaw_plays_a_task_by_the_command_on_the_page_and_its_turns_are_step
 async def test_openclaw_with_all_its_tools_mends_a_bug_and_leaves_nothing_else_behind(client, engine, repo):
     engine.says("Done.", to="(?s)In egg.py the - should be a .*no output", times=None)
     engine.says(executes(MENDS), to="In egg.py the - should be a +", times=None)
-    way = Way(harness=Harness(HARNESS, install.HOME, limit_s=LIMIT_S))
+    way = Way(harness=Harness(HARNESS, install.HOME, limit_s=LIMIT_S * crowd()))
     (one,) = await play(client, repo, repo.tasks("train", 1, 0), 1, way=way)
     assert (one.status, one.outcome, one.steps, one.exit_status) == ("solved", 1.0, 2, 0), one
     assert not any(name.startswith("refused") for name in one.checks)  # no file of the agent's own in the checkout
@@ -121,7 +123,7 @@ async def test_summaries_of_a_full_history_are_side_turns_and_where_they_do_not_
     """The client counts four letters a token and the model one: what it keeps after a summary is still too long."""
     engine.says(SUMMARY, to="You are a context summarization assistant", times=None)
     engine.says(executes("head -c 3000 /dev/zero | tr '\\0' a"), to="Write the word right", times=None)
-    (one,) = await plays(HARNESS, files=install.HOME, limit_s=LIMIT_S)
+    (one,) = await plays(HARNESS, files=install.HOME, limit_s=LIMIT_S * crowd())
     assert (one.status, one.truncated_by, one.counts) == ("truncated", "context", False), one
     turns = await sync_to_async(turns_of)(one.episode)
     # 7.6 thousand tokens, and 3.1 thousand more with each result: the fourth leaves no room in 16.4 thousand

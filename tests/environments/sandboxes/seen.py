@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from benchmarks.patience import Patience
+
 
 def processes_of(namespace: str) -> list[int]:
     """Host's numbers of the processes whose /proc/PID/ns/pid is this. One that is dead and not yet reaped is none."""
@@ -48,9 +50,9 @@ def most_processes(namespace: str) -> Iterator[list[int]]:
 
 
 def wait_until_gone(namespace: str, within_s: float) -> bool:
-    deadline = time.monotonic() + within_s
+    patience = Patience(within_s)
     while processes_of(namespace):
-        if time.monotonic() > deadline:
+        if patience.is_over:
             return False
         time.sleep(0.02)
     return True

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from benchmarks.patience import Patience
 from environments.worlds.base import Call, Outcome, WorldFailed
 from environments.worlds.choosing import open_world
 from environments.worlds.mcp.world import McpWorld
@@ -188,12 +188,12 @@ def http(tmp_path):
 
 def wait_for_open(path: Path):
     """The server's first attempt, as soon as it listens."""
-    until = time.monotonic() + 60
+    patience = Patience(60)
     while True:
         try:
             return opened(path)
         except WorldFailed:
-            if time.monotonic() > until:
+            if patience.is_over:
                 raise
 
 
@@ -204,8 +204,8 @@ def test_a_server_at_a_url_is_called_and_its_end_is_a_fault_of_the_world(http):
         assert do(attempt, "fail").score == -1.0
         assert "[4,996,000 characters left out]" in do(attempt, "big").text
         assert do(attempt, "change").text.startswith("changed")
-        until = time.monotonic() + 30
-        while "discount" not in names(attempt) and time.monotonic() < until:
+        patience = Patience(30)
+        while "discount" not in names(attempt) and not patience.is_over:
             do(attempt, "price", item="milk")  # news of a URL comes by a stream of its own
         assert "discount" in names(attempt)
         process.kill()
