@@ -69,7 +69,7 @@ def sglang(seeing_model: Path, settings, tmp_path: Path) -> Iterator[Engine]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(120)
     settings.MODEL, settings.ENGINE_URLS = str(seeing_model), []
     settings.ENGINE_URL = f"http://127.0.0.1:{box['port']}"
     settings.DATA_DIR = tmp_path
