@@ -96,7 +96,7 @@ SEEN = """(element) => {
     const most = Math.min(box.height, frame.height);
     const seen = Math.min(box.bottom, frame.bottom) - Math.max(box.top, frame.top);
     if (box.height > 0 && box.left >= 0 && box.right <= window.innerWidth && seen >= most - 60) return true;
-    return JSON.stringify([element.id, element.closest("article").ariaLabel, box, frame]);
+    return JSON.stringify([element.id, element.closest("article")?.ariaLabel, box, frame]);
 }"""
 """Whether all of it is seen, or as much as the list has room for; else where it is."""
 

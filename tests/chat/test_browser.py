@@ -545,20 +545,25 @@ async def test_a_reply_outlives_the_tab_that_asked_for_it(open_tab, engine, sess
 async def test_a_line_that_broke_shows_what_was_missed(open_tab, engine, session):
     watching = await open_tab("/login/")
     sockets: asyncio.Queue[WebSocketRoute] = asyncio.Queue()
+    is_up = asyncio.Event()
+    is_up.set()
 
-    def connect(socket: WebSocketRoute) -> None:
+    async def connect(socket: WebSocketRoute) -> None:
+        await is_up.wait()
         socket.connect_to_server()
         sockets.put_nowait(socket)
 
     await watching.route_web_socket("**/ws/chat/**", connect)
     await watching.goto(watching.url.replace("/login/", "/"))
     first = await asyncio.wait_for(sockets.get(), 30)
+    is_up.clear()
     await first.close(code=1012)  # as a server says that restarts
     await expect(watching.locator("body.offline")).to_be_attached()
     written = await watching.locator("#keys").evaluate("one => getComputedStyle(one, '::before').content")
     assert written == '"Not connected: trying again …"'
 
     await say(await open_tab(), "Say hello")
+    is_up.set()
 
     await expect(watching.locator(".turn .chip")).to_have_text("not taught yet")
     await expect(watching.locator("body.offline")).to_have_count(0)

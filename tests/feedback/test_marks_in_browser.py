@@ -19,6 +19,7 @@ pytest.importorskip("playwright.async_api", reason="playwright is not installed:
 from playwright.async_api import Page, expect
 
 from tests.browser.fitting import becomes, hold
+from tests.chat.test_browser import SOCKET
 from tests.chromium import be_patient, new_tab
 
 pytestmark = [
@@ -86,10 +87,14 @@ async def open_tab(site, ana, client, told, chromium, playwright):
         tab = await new_tab(context)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("console", complain)
-        if not hears:
+        if hears:
+            await tab.add_init_script(SOCKET)
+        else:
             await tab.route_web_socket("**/ws/**", lambda socket: None)
         await tab.goto(f"{site}/chats/{told.session_id}/")
         await expect(tab.locator(".prose[data-turn]")).to_be_visible()
+        if hears:  # else what it is shown when it connects may move the words that are being selected
+            await expect(tab.locator("body[data-caught-up]")).to_have_count(1)
         return tab
 
     yield open_tab
