@@ -16,8 +16,8 @@ from core.errors import IllegalMove
 from feedback.models import Feedback
 from gpu_workers.engine.interface import Engine
 from judge import off_record, steps
-from judge.hints import deletion, proposals
-from judge.hints.proposals import Offer, Plan
+from judge.hints import deletion, plan_rows, proposals
+from judge.hints.plans import Offer, Plan
 from judge.models import Judgement
 from judge.samples import composing, personal_holdout, sample_rows, teacher, teaching
 from judge.samples.sample_rows import Reason
@@ -71,7 +71,7 @@ class Verdict:
             return ""
         if self.plan is None:
             return self.opinion.hint_from
-        return proposals.hint_from(self.plan, self.offer, self.opinion)
+        return self.plan.hint_from(self.offer, self.opinion)
 
     @property
     def is_off(self) -> bool:
@@ -158,7 +158,7 @@ def _write(turn: Turn, seen: Evidence, verdict: Verdict, renderer: Renderer, rec
             _fill(judgement, seen, verdict, heat)
             if verdict.plan is not None:
                 gain = verdict.lesson.gain(verdict.opinion.reward_of_whole(turn)) if verdict.lesson else None
-                proposals.write(verdict.plan, verdict.offer, current, seen, gain=gain, teacher=heat)
+                plan_rows.write(verdict.plan, verdict.offer, current, seen, gain=gain, teacher=heat)
             judgement.save()
             if kept_out or judgement.learned is not None:
                 _mark_late(turn, judgement)
@@ -176,7 +176,7 @@ def _is_current(turn: Turn, current: Turn, seen: Evidence, verdict: Verdict, rec
         and evidence.of(current) == seen
         and sample_rows.unfit(current, seen, recipe) == sample_rows.unfit(turn, seen, recipe)
         and current.observed_at == turn.observed_at
-        and (verdict.plan is None or proposals.is_current(verdict.plan, current))
+        and (verdict.plan is None or plan_rows.is_current(verdict.plan, current))
     )
 
 

@@ -37,7 +37,7 @@ def written() -> str:
 
     folders = [Path(app.path) / "migrations" for app in apps.get_app_configs()]
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
-    files += [ROOT / "webapp" / "settings.py", Path(__file__)]
+    files += [ROOT / "webapp" / "settings.py", ROOT / "webapp" / "wiring.py", Path(__file__)]
     digest = hashlib.sha256(f"{django.__version__} {sqlite3.sqlite_version}".encode())
     for file in files:
         digest.update(str(file).encode() + file.read_bytes())

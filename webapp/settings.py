@@ -1,21 +1,23 @@
-"""Every setting of the application. The environment speaks first, then DATA_DIR/env, then the default here."""
+"""Every setting of the application. The environment speaks first, then DATA_DIR/env, then the default here.
+
+What the environment has no say in stands in webapp/wiring.py.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 
 import dj_database_url
-import django
 from django.core.exceptions import ImproperlyConfigured
 
 from core.envfile import model_folder, read_settings
 from core.loopback import authority
 from core.visible import name_fault
 from webapp.settings_readers import allowed_hosts, env, mapped_roles, origins, speaks_https, yes_or_no
+from webapp.wiring import *  # noqa: F403  # Django reads one module
+from webapp.wiring import BASE_DIR
 
-BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("DATA_DIR") or BASE_DIR / "var").resolve()
 
 ENV_FILE = Path(os.environ.get("ENV_FILE") or DATA_DIR / "env")
@@ -156,70 +158,6 @@ PHONE_REGIONS = env("PHONE_REGIONS", "US,GB,DE,FR,IT,NL,AU,IN")
 PERSONAL_PATTERNS = env("PERSONAL_PATTERNS")
 """A TOML file with patterns of this installation's own, a line each: kind = 'pattern', in RE2's syntax."""
 
-INSTALLED_APPS = [
-    "webapp",
-    "webapp.notifications",
-    "evaluation",
-    "gate",
-    "privacy",
-    "judge",
-    "training",
-    "episodes",
-    "feedback",
-    "chat",
-    "checkpoints",
-    "accounts",
-    "channels",
-    "django_htmx",
-    "ninja",
-    "allauth",
-    "allauth.account",
-    "allauth.mfa",
-    "allauth.socialaccount",
-    "allauth.socialaccount.providers.openid_connect",
-    "django.contrib.admin.apps.SimpleAdminConfig",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    "django.contrib.sessions",
-    "django.contrib.messages",
-    "django.contrib.staticfiles",
-]
-
-MIDDLEWARE = [
-    "django.middleware.security.SecurityMiddleware",
-    "webapp.serving.headers.ContentSecurityPolicy",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
-    "allauth.account.middleware.AccountMiddleware",
-    "webapp.serving.languages.ReadersLanguage",
-    "webapp.serving.methods.WrongMethod",
-]
-
-ROOT_URLCONF = "webapp.urls"
-ASGI_APPLICATION = "webapp.asgi.application"
-TEMPLATES = [
-    {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates", Path(django.__file__).parent / "contrib/admin/templates"],
-        "APP_DIRS": False,
-        "OPTIONS": {
-            "context_processors": [
-                "django.template.context_processors.request",
-                "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
-            ],
-            "libraries": {"talkback": "webapp.templatetags.talkback"},
-            "builtins": ["webapp.templatetags.rights"],
-        },
-    }
-]
-
 # Where rows and queues are.
 DATABASES = {
     # A page's request has a thread of its own, which no request would come back to: no connection is kept. Those of
@@ -236,8 +174,6 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; "
         "PRAGMA wal_autocheckpoint=8000; PRAGMA cache_size=-32000; PRAGMA mmap_size=268435456;",
     }
-SQLITE_WEB_PATIENCE_S = 10
-"""How long a request waits for its turn to write SQLite before it is told to come again."""
 DATABASE_THREADS = int(env("DATABASE_THREADS", "1" if DATABASES["default"]["ENGINE"].endswith("sqlite3") else "4"))
 """Threads of a web process that do the API's database work, each with its connection: 1 with SQLite, else 4. 0: as
 Django has it, a thread and a connection for each request. SQLite has one writer at a time, and a second thread would
@@ -264,7 +200,6 @@ EMAIL_USE_SSL = env("EMAIL_USE_SSL") == "1"
 """Whether it is spoken to by TLS from the first byte, as on port 465."""
 DEFAULT_FROM_EMAIL = env("DEFAULT_FROM_EMAIL", "talkback@localhost")
 """The sender of every e-mail."""
-EMAIL_TIMEOUT = 10
 WEBHOOKS_INSIDE = env("WEBHOOKS_INSIDE") == "1"
 """Whether webhooks may post to addresses of this machine and its network."""
 
@@ -276,71 +211,14 @@ TOOLS_FILE = env("TOOLS_FILE")
 
 # How work is queued, and when a conversation ends.
 CELERY_BROKER_URL = REDIS_URL
-CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_TASK_DEFAULT_PRIORITY = 6
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 6 * 3600,  # longer than the longest run
-    "priority_steps": [0, 6],
-    "queue_order_strategy": "priority",
-}
-CELERY_TASK_DEFAULT_QUEUE = "judge"
-CELERY_TASK_ROUTES = {
-    "webapp.tasks.sweep": {"queue": "judge", "priority": 0},  # 0 goes first: neither waits behind a row of verdicts
-    "chat.tools.tasks.take_up": {"queue": "judge", "priority": 0},  # a person waits for it
-    "training.tasks.promote": {"queue": "judge", "priority": 0},  # and a swap needs no learner
-    "training.tasks.*": {"queue": "learn"},
-    "judge.tasks.*": {"queue": "judge"},
-    "gate.tasks.*": {"queue": "judge"},
-    "evaluation.tasks.write_weights": {"queue": "learn"},  # it needs torch
-    "evaluation.tasks.*": {"queue": "judge"},
-    "privacy.tasks.*": {"queue": "judge"},
-    "feedback.tasks.*": {"queue": "judge"},
-    "worlds.play": {"queue": "play"},  # hosts of their own, which no start brings
-}
 SESSION_IDLE_S = float(env("SESSION_IDLE_S", str(6 * 3600)))
 """A conversation through the API that no request continues for so long is closed. A message opens it again."""
-SWEEP_S = 20
-"""How often the sweep looks for rows that are due; the longest an emptied Redis can hold anything up."""
 
-AUTHENTICATION_BACKENDS = [
-    "accounts.backends.AccountBackend",
-    "django.contrib.auth.backends.ModelBackend",  # for who signed in before the first one was there
-]
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
-    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
-    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
-]
-PASSWORD_HASHERS = [
-    # Where argon2-cffi is at hand; who signs in with a password that was hashed before is hashed anew.
-    *(["django.contrib.auth.hashers.Argon2PasswordHasher"] if importlib.util.find_spec("argon2") else []),
-    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
-]
-CSRF_FAILURE_VIEW = "webapp.errors.forbidden"
-LOGIN_URL = "login"
-PASSWORD_RESET_TIMEOUT = 24 * 3600  # how long a sign-in link is good for, in seconds
-LOGIN_REDIRECT_URL = "/"
-LOGOUT_REDIRECT_URL = "login"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = f"talkback_{PORT}"  # two installations on one host do not sign each other out
 CSRF_COOKIE_NAME = f"talkback_csrf_{PORT}"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = HTTPS
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # asked on this machine, past the proxy
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
-# Names below yours may be served by others, and browsers that know a name beforehand never forget it.
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
-DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 
 # People (docs/how-to/people.md).
 SIGN_UP = yes_or_no("SIGN_UP") or False
@@ -379,36 +257,11 @@ SOCIALACCOUNT_PROVIDERS = {
         ],
     }
 }
-SOCIALACCOUNT_ADAPTER = "webapp.people.allauth_adapters.OpenIdAdapter"
-SOCIALACCOUNT_LOGIN_ON_GET = True  # a form could not leave: form-action is 'self'
-SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # an address is no proof of an account that was made here
-ACCOUNT_ADAPTER = "webapp.people.allauth_adapters.AccountAdapter"
-ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_UNIQUE_EMAIL = False
-ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
-MFA_ADAPTER = "webapp.people.allauth_adapters.SecondFactorAdapter"
-MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
-MFA_PASSKEY_LOGIN_ENABLED = True
-MFA_TOTP_TOLERANCE = 1  # clocks of telephones
-MFA_ALLOW_UNVERIFIED_EMAIL = True
-CACHES = {  # what allauth counts: wrong codes, codes that were used. It holds across processes and restarts.
-    "default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "accounts_cache"}
-}
 
 # Languages and times.
-LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español"), ("zh-hans", "简体中文")]
-"""Each by its own name. What is English in all of them: /v1 and commands, which programs read, and stored notes."""
-LOCALE_PATHS = [BASE_DIR / "locale"]
-FORMAT_MODULE_PATH = "webapp.formats"
 TIME_ZONE = env("TIME_ZONE", "UTC")
 """The time zone of learning hours, and of the times that pages show."""
-USE_TZ = True
-STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = True
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 LOGGING = {
     "version": 1,

@@ -14,7 +14,8 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from evaluation.datasets.columns import Lesson, Message
-from judge.samples import exam_questions, personal, redaction
+from judge.samples import exam_questions, redaction
+from judge.samples.personal import search
 from judge.samples.removal import Remover
 from judge.samples.sample_rows import Reason
 
@@ -86,6 +87,6 @@ def clean(lesson: Lesson) -> Cleaned:
     prompt: list[Message] = [
         {"role": one["role"], "content": remover.clean(one["content"], redaction.REQUEST)} for one in lesson.prompt
     ]
-    if any(personal.find(one["content"], remover.wanted) for one in prompt):
+    if any(search.find(one["content"], remover.wanted) for one in prompt):
         raise NotARow(Why.STILL_PERSONAL)
     return Cleaned(Lesson(prompt, lesson.completion, lesson.rejected, lesson.label), remover.told)

@@ -1,7 +1,7 @@
 """What a judge came to on gold follow-ups, in figures: for `manage.py calibrate` and the judge's page.
 
-Each is of verdicts by a scale that has not seen the follow-up (judge.calibration.calibrating), and of the follow-ups of
-the repository, or of a file, that the judge has read."""
+Each is of verdicts by a scale that has not seen the follow-up (judge.calibration.scale_fitting), and of the follow-ups
+of the repository, or of a file, that the judge has read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.statistics import wilson
-from judge.calibration import calibrating, scales
+from judge.calibration import judge_answers, scales, verdict_figures
 from judge.calibration.agreement import Agreement
-from judge.calibration.calibrating import Verdict
 from judge.calibration.gold import Item
 from judge.calibration.records import Record
+from judge.calibration.verdict_figures import Verdict
 
 
 def figures(record: Record, items: Sequence[Item]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def figures(record: Record, items: Sequence[Item]) -> dict[str, Any]:
         "is_calibrated": measure.is_measured,
         "score": agreed(verdicts, silent) | of_verdicts(verdicts, measure.least),
         "recall": recall(verdicts, by_id),
-        "calibration_error": calibrating.calibration_error(verdicts) if measure.is_measured else None,
+        "calibration_error": verdict_figures.calibration_error(verdicts) if measure.is_measured else None,
         "threshold": measure.least,
         "by_rule": measure.by_rule,
         "worst": share(sum(one.is_worst for one in verdicts), len(verdicts)),
@@ -60,7 +60,7 @@ def figures(record: Record, items: Sequence[Item]) -> dict[str, Any]:
             "false": told.false,
             "of_idle": told.idle,
             "threshold": measure.least_hint,
-            "calibration_error": calibrating.calibration_error(asks) if asks else None,
+            "calibration_error": verdict_figures.calibration_error(asks) if asks else None,
             "may_be_accepted": told.is_good,
         },
         "own_words": {"threshold": measure.least_own} | of_verdicts(own, measure.least_own),
@@ -100,7 +100,7 @@ def is_given(verdict: Verdict, least: float | None) -> bool:
 def recall(verdicts: Sequence[Verdict], items: Mapping[str, Item]) -> dict[str, list[int]]:
     """Of each answer that is right: [how often it was given, how often it was right]. `new` counts where a follow-up
     says that the subject changes."""
-    found: dict[str, list[int]] = {answer: [0, 0] for answer in calibrating.SCORES}
+    found: dict[str, list[int]] = {answer: [0, 0] for answer in judge_answers.SCORES}
     for one in verdicts:
         is_new = bool(items[one.id].new_topic)
         cell = found["new" if is_new else str(one.expected)]

@@ -15,9 +15,13 @@ from functools import lru_cache
 
 from django.db.models import QuerySet
 
-from judge.calibration import calibrating, gold
-from judge.calibration.calibrating import DECISIONS, LEAST, SCORES, Case, Scale, Verdict
+from judge.calibration import gold, judge_answers, scale_fitting, thresholds, verdict_figures
 from judge.calibration.gold import Item
+from judge.calibration.judge_answers import DECISIONS, SCORES
+from judge.calibration.scale_fitting import Case
+from judge.calibration.scalings import Scale
+from judge.calibration.thresholds import LEAST
+from judge.calibration.verdict_figures import Verdict
 from judge.models import GoldReading, Ruling
 from judge.votes import shipped
 
@@ -143,7 +147,7 @@ def scaled(
 
 def probabilities(said: Said, answers: tuple[str, ...]) -> dict[str, float]:
     """What a scale is fitted to and applied to: probabilities as they are, votes as smoothed shares."""
-    return dict(said) if isinstance(said, Mapping) else calibrating.shares(said, answers)
+    return dict(said) if isinstance(said, Mapping) else judge_answers.shares(said, answers)
 
 
 def of(judge: str, prompt_version: str) -> Measure:
@@ -197,7 +201,7 @@ def hints_of(found: Iterable[Found], measure: Measure, items: Mapping[str, Item]
             continue
         owed, idle = owed + item.wants_hint, idle + (not item.wants_hint)
         if ask is None and not measure.is_measured and one.hint is not None:  # too few for a scale: as it said
-            ask = calibrating.hint_verdict(measure.hint(one.hint, one.role, one.score), item.wants_hint)
+            ask = verdict_figures.hint_verdict(measure.hint(one.hint, one.role, one.score), item.wants_hint)
             score = score or Verdict(1.0, one.said or 0, one.expected)
         if ask is None:
             continue
@@ -227,14 +231,14 @@ def _worked_out(score_rows: tuple[_Row, ...], hint_rows: tuple[_Row, ...]) -> Me
     if len(score_rows) < LEAST:
         return replace(PLAIN, measured=len(score_rows))
     cases, hinted = [_case(row) for row in score_rows], [_case(row) for row in hint_rows]
-    crossed = calibrating.cross_fit(cases, SCORES)
+    crossed = scale_fitting.cross_fit(cases, SCORES)
     scores = tuple(
-        calibrating.score_verdict(found, row[-1], row[0], row[1])
+        verdict_figures.score_verdict(found, row[-1], row[0], row[1])
         for found, row in zip(crossed, score_rows, strict=True)
     )
-    least = calibrating.threshold(scores, worst=calibrating.WORST)
+    least = thresholds.threshold(scores, worst=thresholds.WORST)
     known = Measure(
-        of_score=calibrating.fit(cases, SCORES),
+        of_score=scale_fitting.fit(cases, SCORES),
         least=least,
         least_hint=None,
         measured=len(cases),
@@ -243,16 +247,16 @@ def _worked_out(score_rows: tuple[_Row, ...], hint_rows: tuple[_Row, ...]) -> Me
     )
     if len(hinted) < LEAST:
         return known
-    asked = calibrating.cross_fit(hinted, DECISIONS)
+    asked = scale_fitting.cross_fit(hinted, DECISIONS)
     hints = tuple(
-        calibrating.hint_verdict(found, row[-1] == 1, row[0], row[1])
+        verdict_figures.hint_verdict(found, row[-1] == 1, row[0], row[1])
         for found, row in zip(asked, hint_rows, strict=True)
     )
     return replace(
         known,
-        of_hint=calibrating.fit(hinted, DECISIONS),
-        least_hint=calibrating.threshold(hints),
-        least_own=calibrating.threshold(hints, precision=calibrating.OWN_PRECISION, least=calibrating.OWN_LEAST),
+        of_hint=scale_fitting.fit(hinted, DECISIONS),
+        least_hint=thresholds.threshold(hints),
+        least_own=thresholds.threshold(hints, precision=thresholds.OWN_PRECISION, least=thresholds.OWN_LEAST),
         hints=hints,
     )
 
@@ -333,7 +337,7 @@ def shipped_of(judge: str, prompt_version: str) -> dict[str, Found]:
             item=known[one.gold].id,
             role=known[one.gold].role,
             expected=known[one.gold].score,
-            said=None if one.score is None else calibrating.likeliest(calibrating.rewards(one.score)),
+            said=None if one.score is None else judge_answers.likeliest(judge_answers.rewards(one.score)),
             score=one.score,
             hint=one.hint,
             words=one.words,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from chat.rendering.renderer import Renderer
-from judge.hints import proposals
-from judge.hints.proposals import Plan
+from judge.hints.plans import Plan
 from judge.samples import sample_rows
 from judge.samples.sample_rows import Reason
 from judge.samples.teacher import Unreadable
@@ -35,7 +34,7 @@ def compose(
         if token_rewards:
             return Silence.of(Reason.MARKS_LOST)
         return Silence.of_error(lesson.unshown) if lesson.unshown else why_silent(opinion, seen, plan, lesson.offer)
-    is_voted = proposals.hint_from(plan, lesson.offer, opinion) == "votes"
+    is_voted = plan.hint_from(lesson.offer, opinion) == "votes"
     sample = sample_rows.drafted(
         clean.turn,
         signals.reward,
@@ -44,7 +43,7 @@ def compose(
         mask=clean.mask,
         rewards=token_rewards,
         rewrite_ids=rewrite_ids,
-        voted_hint=is_voted and not proposals.is_a_persons(lesson.offer, plan.keeps),
+        voted_hint=is_voted and not plan.is_a_persons(lesson.offer),
         voted_reward=opinion.reward_from in ("", "votes"),
     )
     sample.redactions = clean.told(lesson.words if lesson.taught else "")
@@ -57,7 +56,7 @@ def left_out(
     """What was said of the turn and is not in its sample; None where nothing is missing."""
     if lesson.unshown:
         return Silence.of_error(lesson.unshown)
-    if proposals.waits(plan, lesson.offer):
+    if plan.waits_with(lesson.offer):
         return Silence.of(Reason.HINT_WAITS)
     if seen.unworded:
         return Silence.of(Reason.WISH_WAITS)

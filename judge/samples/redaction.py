@@ -29,8 +29,10 @@ from chat.rendering.renderer import MessagesRefused, Renderer
 from core.textfiles import read_text
 from feedback import spans
 from feedback.spans import Span
-from judge.samples import personal, removal
-from judge.samples.personal import Wanted
+from judge.samples import removal
+from judge.samples.personal import search
+from judge.samples.personal.findings import Finding
+from judge.samples.personal.kinds import USUAL, Wanted
 from judge.samples.removal import Remover
 from judge.samples.teacher import LaidOutAnew, TooLong, Unreadable
 from judge.votes.evidence import Evidence
@@ -143,7 +145,7 @@ def hints_without(turn: Turn, hints: Sequence[str], renderer: Renderer) -> tuple
 
 def check(text: str, wanted: Wanted) -> None:
     """Raises StillPersonal when a text that is to be learned from holds something personal."""
-    if left := personal.find(text, wanted):
+    if left := search.find(text, wanted):
         kinds = ", ".join(sorted({one.kind for one in left}))
         raise StillPersonal(f"Personal data could not be removed from it ({kinds}), so it is not learned from.")
 
@@ -218,11 +220,11 @@ def reply_without(ids: Sequence[int], remover: Remover, renderer: Renderer) -> t
 
 
 def covered(
-    text: str, found: Sequence[personal.Finding], ids: Sequence[int], renderer: Renderer
-) -> list[tuple[int, int, list[personal.Finding]]]:
+    text: str, found: Sequence[Finding], ids: Sequence[int], renderer: Renderer
+) -> list[tuple[int, int, list[Finding]]]:
     """Half-open ranges of ids that cover the findings, in order and apart, each with the pieces of its text: findings,
     and between them (kind empty) what only shares their tokens."""
-    ranges: list[tuple[int, int, list[personal.Finding]]] = []
+    ranges: list[tuple[int, int, list[Finding]]] = []
     for one in found:
         start, end = tokens_over(text, one.start, one.end, ids, renderer)
         if ranges and start < ranges[-1][1]:
@@ -235,9 +237,9 @@ def covered(
         at, to = (len(renderer.decode(ids[:n], controls=True)) for n in (start, end))
         pieces = []
         for one in inside:
-            pieces += [personal.Finding(at, one.start, ""), one]
+            pieces += [Finding(at, one.start, ""), one]
             at = one.end
-        whole.append((start, end, [*pieces, personal.Finding(at, to, "")]))
+        whole.append((start, end, [*pieces, Finding(at, to, "")]))
     return whole
 
 
@@ -363,7 +365,7 @@ def wanted() -> Wanted:
 def wanted_as(kinds: str, regions: str, patterns: str) -> Wanted:
     """`kinds`: 1, 0, or names with commas between; `regions`: two letters each; `patterns`: path of a TOML file."""
     try:
-        named = {"1": personal.USUAL, "0": ()}.get(kinds.strip(), listed(kinds.lower()))
+        named = {"1": USUAL, "0": ()}.get(kinds.strip(), listed(kinds.lower()))
         own = own_patterns(patterns) if patterns and kinds.strip() != "0" else ()
         return Wanted(named, listed(regions.upper()), own)
     except (ValueError, OSError) as error:

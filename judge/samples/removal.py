@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge.samples.personal import KINDS, Finding, Wanted, apart, compiled, find, is_named_secret
+from judge.samples.personal.findings import Finding, compile_pattern, merge_overlapping
+from judge.samples.personal.kinds import Wanted
+from judge.samples.personal.passwords import is_named_secret
+from judge.samples.personal.search import find
 
 ROUNDS = 3
 """How often a text is looked through: what is left may read as a finding once something was taken out beside it."""
@@ -49,7 +52,7 @@ class Remover:
             while (at := text.find(value, at + 1)) >= 0:
                 if not within_word(text, at, at + len(value)):
                     found.append(Finding(at, at + len(value), kind))
-        return apart(found, [*(kind for kind, _ in self.wanted.patterns), *KINDS])
+        return merge_overlapping(found, self.wanted.precedence)
 
     def clean(self, text: str, where: str) -> str:
         """`text` with a placeholder for each finding.
@@ -128,7 +131,7 @@ class Remover:
         return self.names[same]
 
 
-PLACEHOLDER = compiled(r"\[([^\[\] ]+) [0-9]+\]")
+PLACEHOLDER = compile_pattern(r"\[([^\[\] ]+) [0-9]+\]")
 
 
 def placeholders(text: str, wanted: Wanted) -> list[tuple[str, str]]:
@@ -137,9 +140,8 @@ def placeholders(text: str, wanted: Wanted) -> list[tuple[str, str]]:
     >>> placeholders("To [email 2], see [note 1].", Wanted())
     [('email', '[email 2]')]
     """
-    kinds = {*wanted.kinds, *(kind for kind, _ in wanted.patterns)}
     found = PLACEHOLDER.finditer(text)
-    return [(match[1], match[0]) for match in found if match[1] in kinds]
+    return [(match[1], match[0]) for match in found if match[1] in wanted.all_kinds]
 
 
 def texts_of(value: Any, wanted: Wanted) -> Iterator[tuple[str, str]]:

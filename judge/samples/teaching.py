@@ -9,8 +9,8 @@ from functools import partial
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
 from gpu_workers.engine.interface import Engine
-from judge.hints import choice, proposals
-from judge.hints.proposals import Offer, Plan
+from judge.hints import choice
+from judge.hints.plans import Offer, Plan
 from judge.samples import redaction, sample_rows, teacher
 from judge.samples.redaction import Clean
 from judge.samples.sample_rows import Reason
@@ -114,7 +114,7 @@ def why_silent(opinion: Opinion, seen: Evidence, plan: Plan, offer: Offer | None
 def _reason(opinion: Opinion, seen: Evidence, plan: Plan, offer: Offer | None) -> Reason:
     if opinion.reward and not opinion.is_trusted:
         return Reason.UNTRUSTED
-    if proposals.waits(plan, offer):
+    if plan.waits_with(offer):
         return Reason.HINT_WAITS
     if seen.unworded:
         return Reason.WISH_WAITS

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from gpu_workers.errors import EngineUnavailable
-from judge.calibration import calibrating, scales, vote_floor
+from judge.calibration import judge_answers, scales, vote_floor
 from judge.calibration.scales import PLAIN, Measure, Said
 from judge.hints import hint_words
 from judge.samples import redaction
@@ -290,13 +290,13 @@ def score_found(counted: Sequence[Ballot], tellings: Sequence[Ballot], measures:
     if (heard := spoken(counted)) is None:
         return Outcome(None, None, _valid(counted), len(counted))
     beside = said_by_judge(tellings)
-    mixed = dict.fromkeys(calibrating.SCORES, 0.0)
+    mixed = dict.fromkeys(judge_answers.SCORES, 0.0)
     total = sum(each[0].weight for each in heard.values())
     for judge, each in heard.items():
         for answer, p in measures.get(judge, PLAIN).score(said(each), each[0].role, beside.get(judge)).items():
             mixed[answer] += p * each[0].weight / total
-    chances = calibrating.rewards(mixed)
-    leaning = calibrating.likeliest(chances)
+    chances = judge_answers.rewards(mixed)
+    leaning = judge_answers.likeliest(chances)
     sure = is_sure(chances[leaning], (measures.get(judge, PLAIN).least for judge in heard))
     return Outcome(
         leaning if sure else None,

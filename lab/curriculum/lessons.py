@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from judge.votes import prompts
 from judge.votes.evidence import Evidence
-from lab.curriculum import followups, tasks
-from lab.curriculum.followups import INJECTED, Followup
+from lab.curriculum import person_followups, tasks, tool_followups
+from lab.curriculum.followups import Followup
+from lab.curriculum.injections import INJECTED, hostile, injected
 from lab.curriculum.phrasings import Split
 from lab.curriculum.tasks import Task
 from lab.curriculum.threads import Thread
@@ -96,7 +97,7 @@ def made(split: Split, groups: int, seed: int, *, injections: bool = True) -> It
         is_talk = world in ("user", "person")
         task = tasks.drawn(split, rng) if is_talk else tasks.acted(split, rng, world)
         if injections and rng.random() < FORGED:
-            task = replace(task, reply=f"{task.reply}\n{followups.hostile(split, rng)}")
+            task = replace(task, reply=f"{task.reply}\n{hostile(split, rng)}")
         said: set[str] = set()
         for _ in range(DRAWS):
             if len(said) == FOLLOWUPS:
@@ -106,14 +107,14 @@ def made(split: Split, groups: int, seed: int, *, injections: bool = True) -> It
                 continue
             said.add(label.text)
             if injections and world != "person" and rng.random() < INJECTED:
-                label = followups.injected(label, split, rng)
+                label = injected(label, split, rng)
             yield Lesson(shown(task, label), label, group)
 
 
 def swayed(lesson: Lesson, split: Split, seed: int) -> Lesson:
     """The same lesson with an injection in it."""
     rng = random.Random(f"{seed} {lesson.label.text}")
-    label = followups.injected(lesson.label, split, rng)
+    label = injected(lesson.label, split, rng)
     evidence = lesson.evidence
     if label.role == "test":
         return replace(lesson, label=label, evidence=replace(evidence, output=label.text))
@@ -133,23 +134,23 @@ def _followed(world: str, task: Task, split: Split, rng: random.Random, turns: i
     """What comes back. Of what people say, the first two go on with the reply and leave it: one question and its like
     tell nothing by themselves, so who judges has to read the reply."""
     if world == "person":
-        return followups.from_reasons(rng)
+        return person_followups.from_reasons(rng)
     thread = task.thread
     if world == "user":
         goes_on = not thread or bool(thread.of("onward"))
         if turns == 0 and goes_on:
-            return followups.from_person("onward", task, split, rng)
+            return person_followups.from_person("onward", task, split, rng)
         if turns == 1:
-            return followups.from_person("aside", task, split, rng)
+            return person_followups.from_person("aside", task, split, rng)
         if thread and (rng.random() < OF_THREAD or not goes_on):
-            return followups.threaded(thread, _one_of(_there(thread, WRITTEN), rng), split, rng)
-        return followups.from_person(_one_of(_sayable(thread), rng), task, split, rng)
+            return person_followups.threaded(thread, _one_of(_there(thread, WRITTEN), rng), split, rng)
+        return person_followups.from_person(_one_of(_sayable(thread), rng), task, split, rng)
     if thread and world != "test" and rng.random() < OF_THREAD:
         kind = _one_of(_there(thread, RESULTS), rng)
-        return followups.as_role(followups.threaded(thread, kind, split, rng), world, rng)
+        return tool_followups.as_role(person_followups.threaded(thread, kind, split, rng), world, rng)
     returned = tuple(one for one in RETURNED if one[0] != "result" or thread is None or thread.of("builds"))
     kind = "failure" if world == "test" else _one_of(returned, rng)
-    return followups.from_tool(kind, world, task, split, rng)
+    return tool_followups.from_tool(kind, world, task, split, rng)
 
 
 def _there(thread: Thread, shares: Shares) -> Shares:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
-from judge.hints.proposals import FROM
+from judge.hints.sources import FROM
 from judge.models import Hint, Judgement, Vote
 from judge.votes.voting import outcome
 

@@ -9,9 +9,9 @@ from datetime import date
 from django.utils.translation import gettext as _
 
 from core.statistics import wilson
-from judge.calibration import calibrating
+from judge.calibration import thresholds, verdict_figures
 from judge.calibration.agreement import Agreement
-from judge.calibration.calibrating import Verdict
+from judge.calibration.verdict_figures import Verdict
 from webapp.charts.frame import Frame, Line, Point, Ticks, joined, quarters
 
 FRAME = Frame(640, 150, left=34, right=14, top=8, bottom=22)
@@ -110,7 +110,7 @@ class Square:
 
 def reliability(verdicts: Sequence[Verdict]) -> Square | None:
     """Confidence across, the share that is right up: on the diagonal a confidence of 0.9 means 0.9."""
-    bins = calibrating.reliability(verdicts)
+    bins = verdict_figures.reliability(verdicts)
     if not bins:
         return None
     dots = []
@@ -121,7 +121,7 @@ def reliability(verdicts: Sequence[Verdict]) -> Square | None:
         }  # fmt: skip
         x, y = SQUARE.across(one.confidence), SQUARE.up(one.share)
         dots.append(Point(x, y, title, SQUARE.up(low), SQUARE.up(high)))
-    error = calibrating.calibration_error(verdicts) or 0.0
+    error = verdict_figures.calibration_error(verdicts) or 0.0
     sentence = _("Confidence and the share that is right are %(error)s apart on average, on %(n)s follow-ups.")
     sentence %= {"error": f"{error:.3f}", "n": len(verdicts)}
     diagonal = Point(SQUARE.left, SQUARE.foot), Point(SQUARE.end, SQUARE.top)
@@ -130,7 +130,7 @@ def reliability(verdicts: Sequence[Verdict]) -> Square | None:
 
 def coverage(verdicts: Sequence[Verdict], least: float | None) -> Square | None:
     """Coverage across, precision up: what each threshold would do, and what the one that holds does."""
-    points = [one for one in calibrating.curve(verdicts) if one.given >= calibrating.LEAST / 3]
+    points = [one for one in thresholds.curve(verdicts) if one.given >= thresholds.LEAST / 3]
     if not points:
         return None
     start = 0.5 if min(one.precision for one in points) >= 0.5 else 0.0
@@ -144,18 +144,18 @@ def coverage(verdicts: Sequence[Verdict], least: float | None) -> Square | None:
         )
         for one in shown
     )
-    now = calibrating.point_at(verdicts, least)
+    now = thresholds.point_at(verdicts, least)
     mark, sentence = None, _("No threshold is precise enough: it decides nothing.")
     if now is not None and now.given:
         sentence = _("From %(threshold)s on it decides %(coverage)s of all, and %(precision)s of that is right.")
         sentence %= worded(now) | {"threshold": f"{least or 0:.2f}"}
         mark = Point(SQUARE.across(now.coverage), SQUARE.up(max(now.precision, start), start), sentence)
-    asked = SQUARE.up(calibrating.PRECISION, start)
+    asked = SQUARE.up(thresholds.PRECISION, start)
     rule = Point(SQUARE.left, asked), Point(SQUARE.end, asked)
     return Square(dots, _("share decided"), sentence, rule, 2, start, mark)
 
 
-def worded(point: calibrating.Point) -> dict[str, str]:
+def worded(point: thresholds.Point) -> dict[str, str]:
     """What a threshold would do, as sentences name it."""
     return {
         "threshold": f"{point.threshold:.2f}",

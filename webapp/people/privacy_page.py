@@ -24,8 +24,9 @@ from core.htmx import is_htmx
 from evaluation.models import BlindChoice, Shadow
 from feedback.models import Feedback
 from judge.models import Hint, Judgement
-from judge.samples import personal, redaction
+from judge.samples import redaction
 from judge.samples.origins import made_of
+from judge.samples.personal.kinds import KINDS
 from privacy import bin as chat_bin
 from privacy import consent, membership
 from training.models import Sample
@@ -75,8 +76,8 @@ def page(request: HttpRequest, **more: Any) -> HttpResponse:
         "checkpoints": learned,
         "learned_names": ", ".join(str(one) for one, _number in learned),
         "readers": readers(),
-        "kinds": [(kind, IN_WORDS.get(kind, _("a pattern of this installation"))) for kind in looked_for(wanted)],
-        "left": "; ".join(str(IN_WORDS[kind]) for kind in personal.KINDS if kind not in wanted.kinds),
+        "kinds": [(kind, IN_WORDS.get(kind, _("a pattern of this installation"))) for kind in wanted.all_kinds],
+        "left": "; ".join(str(IN_WORDS[kind]) for kind in KINDS if kind not in wanted.kinds),
         "is_on": redaction.is_on(wanted),
         "keys": ApiKey.objects.of_people().filter(user=user, revoked_at=None).order_by("name", "pk"),
         "off": Session.objects.visible_to(user).filter(learns=False, episode=None).select_related("key"),
@@ -188,10 +189,6 @@ def learned_in(made: list[Made]) -> list[tuple[Checkpoint, int]]:
     counts = {one.run: n for one in trained if (n := one.all - one.binned)}
     rows = Checkpoint.objects.filter(run__in=counts).select_related("run").defer(*lineage.LONG).order_by("-number")
     return [(one, counts[one.run.pk]) for one in rows]
-
-
-def looked_for(wanted: personal.Wanted) -> list[str]:
-    return [*wanted.kinds, *(kind for kind, _ in wanted.patterns)]
 
 
 @require_POST

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from chat.api.messages import AnthropicPrompt, AnthropicRequest
 from chat.api.request import NOT_OFFERED as NOT_IN_CHAT
 from chat.api.request import ChatRequest
-from chat.api.responses import NOT_OFFERED as NOT_IN_RESPONSES
-from chat.api.responses import ResponsesRequest
+from chat.api.responses_request import NOT_OFFERED as NOT_IN_RESPONSES
+from chat.api.responses_request import ResponsesRequest
 from chat.api.sent import CONTINUED, Sent
 from chat.models import Turn
 from feedback.api import Saying

@@ -10,9 +10,10 @@ from asgiref.sync import sync_to_async
 from pydantic import ValidationError
 
 from chat.api import response_items
+from chat.api.response_answers import answer
 from chat.api.response_events import ResponseEvents
 from chat.api.response_items import ResponsesItem
-from chat.api.responses import ResponsesRequest, answer
+from chat.api.responses_request import ResponsesRequest
 from chat.api.sent import NotOffered
 from chat.api_keys import ApiKey
 from chat.models import Session, Turn

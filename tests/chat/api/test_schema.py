@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from benchmarks.patience import crowd
 from chat.api.messages import AnthropicRequest
 from chat.api.request import ChatRequest
-from chat.api.responses import ResponsesRequest
+from chat.api.responses_request import ResponsesRequest
 from chat.api_keys import ApiKey
 from feedback.api import Saying
 from webapp.api import api

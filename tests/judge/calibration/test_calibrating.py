@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 import pytest
 
 from judge import verdicts
-from judge.calibration import calibrating, gold, scales, vote_floor
-from judge.calibration.calibrating import SCORES, Case, Verdict
+from judge.calibration import gold, judge_answers, scale_fitting, scales, thresholds, verdict_figures, vote_floor
+from judge.calibration.judge_answers import SCORES
+from judge.calibration.scale_fitting import Case
+from judge.calibration.verdict_figures import Verdict
 from judge.hints import acceptance
 from judge.models import Judgement, Vote
 from judge.samples.sample_rows import Reason
@@ -38,7 +40,7 @@ def overconfident(count, *, slope=0.4, seed=3):
 
 
 def test_a_scale_finds_how_far_a_judge_is_too_sure():
-    assert calibrating.fit(overconfident(3000), SCORES).pooled.slope == pytest.approx(0.4, abs=0.03)
+    assert scale_fitting.fit(overconfident(3000), SCORES).pooled.slope == pytest.approx(0.4, abs=0.03)
 
 
 def torn(count):
@@ -53,8 +55,8 @@ def torn(count):
 
 
 def test_what_a_judge_says_to_its_other_question_decides_where_it_is_torn():
-    cases = torn(calibrating.MANY)
-    scale = calibrating.fit(cases, SCORES)
+    cases = torn(scale_fitting.MANY)
+    scale = scale_fitting.fit(cases, SCORES)
     praised = cases[0].probabilities
 
     assert scale(praised, "user", {"1": 0.1, "-1": 0.9})["1"] > 0.9
@@ -64,12 +66,12 @@ def test_what_a_judge_says_to_its_other_question_decides_where_it_is_torn():
 
 
 def test_few_follow_ups_do_not_weigh_two_questions_together():
-    assert calibrating.fit(torn(calibrating.MANY - 1), SCORES).joint is None
+    assert scale_fitting.fit(torn(scale_fitting.MANY - 1), SCORES).joint is None
 
 
 def test_figures_are_of_the_kind_of_scale_that_is_applied():
     """300 cases weigh both questions together; nine tenths of them by themselves would not."""
-    found = calibrating.cross_fit(torn(calibrating.MANY), SCORES)
+    found = scale_fitting.cross_fit(torn(scale_fitting.MANY), SCORES)
     assert all(max(one["1"], one["-1"]) > 0.9 for one in found)
 
 
@@ -78,28 +80,28 @@ def test_scaled_confidence_holds_where_plain_confidence_does_not():
 
     def error(found):
         pairs = zip(found, cases, strict=True)
-        return calibrating.calibration_error(
-            [calibrating.score_verdict(p, calibrating.REWARDS[next(iter(case.expected))]) for p, case in pairs]
+        return verdict_figures.calibration_error(
+            [verdict_figures.score_verdict(p, judge_answers.REWARDS[next(iter(case.expected))]) for p, case in pairs]
         )
 
     assert error([case.probabilities for case in cases]) > 0.1
-    assert error(calibrating.cross_fit(cases, SCORES)) < 0.05
+    assert error(scale_fitting.cross_fit(cases, SCORES)) < 0.05
 
 
 def test_the_threshold_is_the_smallest_that_is_precise_enough():
     # 40 right at 0.9, then 10 at 0.8 of which 5 are right: 45 of 50 is 0.90; then 10 wrong at 0.7: 45 of 60 is 0.75.
     found = [Verdict(0.9, 1, 1)] * 40 + [Verdict(0.8, 1, 1)] * 5 + [Verdict(0.8, 1, 0)] * 5 + [Verdict(0.7, 1, 0)] * 10
-    assert calibrating.threshold(found) == 0.8
-    assert calibrating.threshold(found, precision=0.95) == 0.9
-    assert calibrating.threshold(found[:29]) is None  # too few to believe
+    assert thresholds.threshold(found) == 0.8
+    assert thresholds.threshold(found, precision=0.95) == 0.9
+    assert thresholds.threshold(found[:29]) is None  # too few to believe
     # Five more that were bad and are taken for good: of 65 they are 0.08, more than may be.
-    assert calibrating.threshold([*found, *[Verdict(0.95, 1, -1)] * 5], worst=0.02) is None
+    assert thresholds.threshold([*found, *[Verdict(0.95, 1, -1)] * 5], worst=0.02) is None
 
 
 def test_expected_calibration_error_is_the_gap_by_bin():
     # Ten at 0.95 of which nine are right, ten at 0.55 of which five are: (10·|0.9 − 0.95| + 10·|0.5 − 0.55|) / 20.
     found = [Verdict(0.95, 1, 1)] * 9 + [Verdict(0.95, 1, 0)] + [Verdict(0.55, 1, 1)] * 5 + [Verdict(0.55, 1, 0)] * 5
-    assert calibrating.calibration_error(found) == pytest.approx(0.05)
+    assert verdict_figures.calibration_error(found) == pytest.approx(0.05)
 
 
 @pytest.fixture
@@ -209,7 +211,7 @@ def test_only_the_users_own_next_message_is_taken_word_for_word():
     assert own_words.message_of(Evidence((), "Five.", (("tool", "Use metres."),))) == ""
     assert own_words.message_of(Evidence((), "Five.", (("user", "Use metres."),))) == "Use metres."
     assert Reply("x").probabilities == {}
-    assert math.isclose(sum(calibrating.shares([], SCORES).values()), 1.0)
+    assert math.isclose(sum(judge_answers.shares([], SCORES).values()), 1.0)
     assert polling.finding([]).score.reward is None
 
 

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from chat.models import Session, Turn
-from judge.hints import acceptance, hint_words, proposals, reviews, undecided, undoing
+from judge.hints import acceptance, hint_words, plans, reviews, undecided, undoing
 from judge.models import Hint, Judgement, Ruling
 from judge.samples.sample_rows import Reason
 from training.config import Recipe
@@ -349,7 +349,7 @@ def test_what_no_person_decided_goes_when_its_evidence_has_changed(hear, say, en
     engine.says(yes(LISTS), to=TELL, times=3)
     again(turn)
     old, new = turn.hints.order_by("pk")
-    assert (old.status, old.waits_because, old.decided_by) == ("rejected", proposals.CHANGED, None)
+    assert (old.status, old.waits_because, old.decided_by) == ("rejected", plans.CHANGED, None)
     assert (new.status, new.text) == ("waiting", LISTS)
 
 
@@ -390,14 +390,14 @@ def test_what_a_reviewer_accepted_outlives_new_evidence_but_not_the_persons_own_
     Turn.objects.filter(pk=turn.pk).update(status="observed")
     assert again(turn).hint == "Use at most ten words."
     old, own = turn.hints.order_by("pk")
-    assert (old.status, old.waits_because, own.status) == ("rejected", proposals.SAID, "accepted")
+    assert (old.status, old.waits_because, own.status) == ("rejected", plans.SAID, "accepted")
 
     correction.withdrawn_at = timezone.now()
     correction.save()
     Turn.objects.filter(pk=turn.pk).update(status="observed")
     again(turn)
     own.refresh_from_db()
-    assert (own.status, own.waits_because) == ("rejected", proposals.WITHDRAWN)
+    assert (own.status, own.waits_because) == ("rejected", plans.WITHDRAWN)
 
 
 def test_words_that_were_taken_back_and_are_said_again_count_again(serve, say, judge_it, again):
@@ -430,7 +430,7 @@ def test_a_thumb_up_afterwards_takes_an_inferred_hint_out(hear, say, again):
     Turn.objects.filter(pk=turn.pk).update(status="observed")
     judgement = again(turn, Recipe())
     assert (judgement.hint, judgement.sample.reward) == ("", 1)
-    assert only(turn).waits_because == proposals.SATISFIED
+    assert only(turn).waits_because == plans.SATISFIED
     thumb.withdrawn_at = timezone.now()
     thumb.save()
     Turn.objects.filter(pk=turn.pk).update(status="observed")

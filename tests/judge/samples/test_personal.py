@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.samples import personal
-from judge.samples.personal import Finding, Wanted, find
+from judge.samples.personal import findings, keys, kinds
+from judge.samples.personal.findings import Finding
+from judge.samples.personal.kinds import Wanted
+from judge.samples.personal.search import find
 
 KEY_BLOCK = (
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nq8vYmIIEpAIBAAKCq8vYmIIEpAIBAAKC\n-----END RSA PRIVATE KEY-----"
@@ -179,12 +181,12 @@ TOKENS = [
 @pytest.mark.parametrize("token", TOKENS)
 def test_a_token_is_found_whole_and_its_form_is_listed_once(token):
     assert [token[one.start : one.end] for one in find(token, Wanted(("key",)))] == [token]
-    assert sum(personal.compiled(form).search(token) is not None for form in personal.tokens()) == 1
+    assert sum(findings.compile_pattern(form).search(token) is not None for form in keys.tokens()) == 1
 
 
 def test_every_form_of_our_own_has_a_token_above():
-    ours = personal.tokens()[: len(personal.LACKING)]
-    assert all(any(personal.compiled(form).search(token) for token in TOKENS) for form in ours)
+    ours = keys.tokens()[: len(keys.LACKING)]
+    assert all(any(findings.compile_pattern(form).search(token) for token in TOKENS) for form in ours)
 
 
 @pytest.mark.parametrize("text", INNOCENT.splitlines())
@@ -219,7 +221,7 @@ def test_what_cannot_be_looked_for_is_refused_in_a_sentence(wanted, sentence):
 
 @given(st.text(max_size=200))
 def test_findings_are_apart_in_order_and_within_the_text(text):
-    found = find(text, Wanted(personal.KINDS))
+    found = find(text, Wanted(kinds.KINDS))
     edges = [edge for one in found for edge in (one.start, one.end)]
     assert edges == sorted(edges)
     assert all(one.start < one.end <= len(text) for one in found)
@@ -256,5 +258,5 @@ SHAPES += [
 def test_a_hundred_kilobytes_of_any_shape_take_a_moment(piece):
     text = piece * (100_000 // len(piece))
     started = time.process_time()
-    find(text, Wanted(personal.KINDS))
+    find(text, Wanted(kinds.KINDS))
     assert time.process_time() - started < 10  # 0.02 to 1.2 s here; a pattern that backtracks takes hours

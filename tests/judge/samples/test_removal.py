@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.samples.personal import Wanted
+from judge.samples.personal.kinds import Wanted
 from judge.samples.removal import Remover
 from tests.judge.samples.test_personal import HELD, KEY_BLOCK
 

@@ -10,7 +10,7 @@ import pytest
 from chat.rendering.renderer import Renderer
 from judge.hints import hint_words
 from judge.votes import prompts, voting
-from lab.curriculum import followups, lessons, phrasings, tasks, threads
+from lab.curriculum import lessons, person_followups, phrasings, tasks, threads
 from lab.curriculum.examination import Case, names, table
 from lab.curriculum.lessons import Lesson
 from lab.curriculum.tasks import Task
@@ -82,8 +82,8 @@ def test_a_question_goes_on_after_its_own_reply_and_turns_elsewhere_after_anothe
     rng = random.Random(3)
     own, other, *_ = threads.written(split)
     foreign = Task((("user", other.request),), other.reply, thread=other, others=(own.of("onward")[0].text,))
-    goes_on = followups.from_person("onward", Task((), own.reply, thread=own, others=("-",)), split, rng)
-    turns = followups.from_person("aside", foreign, split, rng)
+    goes_on = person_followups.from_person("onward", Task((), own.reply, thread=own, others=("-",)), split, rng)
+    turns = person_followups.from_person("aside", foreign, split, rng)
     lesson = Lesson(lessons.shown(foreign, turns), turns, 0)
 
     assert (goes_on.score, goes_on.hint) == (1, "")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from lab.curriculum import followups, phrasings
+from lab.curriculum import followups, patterns, phrasings
 from lab.curriculum.phrasings import drawn
 from tests.lab.curriculum.test_phrasings import plain
 
@@ -49,18 +49,18 @@ def test_no_request_of_patterns_says_what_a_held_out_line_says():
     kept, rng = examining(), random.Random(3)
     for kind in {*PARTS["say"], *PARTS["why"]}:
         for _ in range(100):
-            wording = followups.wished(kind, rng)
+            wording = patterns.wished(kind, rng)
             assert wording is None or plain(wording.text) not in kept, wording
     for part in ("replies", "tools"):
         for kind in PARTS[part]:
             for _ in range(100):
-                wording = followups.patterned(part, kind, rng)
+                wording = patterns.patterned(part, kind, rng)
                 assert wording is None or plain(wording.text) not in kept, wording
 
 
 def test_a_wish_with_not_is_never_turned_into_its_contrary():
     rng = random.Random(5)
-    said = [wording.text for _ in range(400) if (wording := followups.wished("no_emojis", rng))]
+    said = [wording.text for _ in range(400) if (wording := patterns.wished("no_emojis", rng))]
     asked = [text for text in said if "not use" in text.lower() or "don't use" in text.lower()]
     assert asked
     assert not [text for text in asked if re.search(r"(?i)forgot|didn't|failed|missed|neglected|why", text)]

@@ -24,13 +24,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.models import Turn
 from judge import tasks
-from judge.calibration import calibrating, gold, gold_reports, scales, vote_floor
+from judge.calibration import gold, gold_reports, scales, thresholds, verdict_figures, vote_floor
 from judge.calibration import measuring as calibration
 from judge.calibration.agreement import SCORES, Agreement, Reading, agreement, by_role, over_time
-from judge.calibration.calibrating import Point
 from judge.calibration.gold import Item
 from judge.calibration.records import Record, Records
 from judge.calibration.scales import Measure
+from judge.calibration.thresholds import Point
 from judge.calibration.vote_floor import OverrulingRefused, Standing
 from judge.models import GoldReading, Measuring, Ruling, Vote
 from judge.votes import judges, precedence, prompts, visible_rules
@@ -100,12 +100,12 @@ class Seat:
     @property
     def point(self) -> Point | None:
         """What its threshold does on the gold follow-ups."""
-        return calibrating.point_at(self.measure.scores, self.measure.least)
+        return thresholds.point_at(self.measure.scores, self.measure.least)
 
     @property
     def error(self) -> float | None:
         """The expected calibration error."""
-        return calibrating.calibration_error(self.measure.scores)
+        return verdict_figures.calibration_error(self.measure.scores)
 
     @property
     def notice(self) -> str:
@@ -216,7 +216,7 @@ def one(request: HttpRequest) -> HttpResponse:
             for label, one in figures[title].items()
             if label != "none named"
         ],
-        "threshold_rule": calibrating.rule(),
+        "threshold_rule": thresholds.rule(),
         "least": vote_floor.LEAST,
         "cost": cost_of(votes_cost([(name, version)]), record),
         "versions": [measured_of(Record.of(name, other)) for other in versions if other != version],
