@@ -26,7 +26,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from core.errors import TalkbackError
-from judge.annotators import claims, readings
+from judge.annotators import claims, readings, stations
+from judge.annotators.stations import Station
 from judge.hints import decisions, reviews, undoing
 from judge.models import Claim, Hint, Ruling
 from webapp.console.doors import needs, person
@@ -110,10 +111,6 @@ class Queue(Generic[Row]):
     def part(self, row: Row, sent: QueryDict) -> tuple[str, Parts] | None:
         """A smaller template than all that is at hand, where a fragment asks for it."""
         return None
-
-    def under(self) -> Parts:
-        """What stands under the desk, on the whole page alone."""
-        return {}
 
     @property
     def order(self) -> tuple[str, bool]:
@@ -326,12 +323,11 @@ def routes(of: Kind, pk: str) -> list[URLPattern]:
     ]
 
 
-def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts, held: Sequence[Claim] | None = None) -> Parts:
-    """What page and fragment draw from: the row at hand, the counts, and the way back. `held` is what reviewers have,
-    where it is known already."""
-    context = {"queue": queue, "at": at, "last": undoing.last(person(request)), **queue.counts()}
+def desk(request: HttpRequest, queue: Queue[Any], at: Any, told: Parts, station: Station) -> Parts:
+    """What page and fragment draw from: the row at hand, the counts, and the way back."""
+    context = {"queue": queue, "at": at, "last": station.last, **queue.counts()}
     if at is not None:
-        claim = claims.take(queue.KIND, at.pk, person(request), held)
+        claim = claims.take(queue.KIND, at.pk, person(request), station.claims)
         context |= {**queue.details(at, request.GET), "seen": decisions.standing(at, as_read=True)}
         context["claimed"] = claims.sentence(claim) if claim else ""
     return context | told
@@ -353,14 +349,13 @@ def whole(
     request: HttpRequest, queue: Queue[Any], at: Any = None, *, after: str = "", status: int = 200, **told: Any
 ) -> HttpResponse:
     """The desk as a page."""
-    listed, held = queue.listed(after), claims.of_desk(queue.KIND)
-    others = claims.of_others(queue.KIND, person(request), held)
+    listed, station = queue.listed(after), stations.read(queue.KIND, person(request))
+    others = claims.of_others(queue.KIND, person(request), station.claims)
     name_claims(queue, listed["rows"], others)
     free = next((row for row in listed["rows"] if str(row.pk) not in others), None)
     if at is None and free is not None:
         at = queue.found(free.pk)
-    rules = {"rules": readings.rules(queue.KIND)}
-    context = {**listed, **queue.under(), **rules, **desk(request, queue, at, told, held)}
+    context = {**listed, "guidelines": station.guidelines, **desk(request, queue, at, told, station)}
     return render(request, "review/desk.html", context, status=status)
 
 
@@ -382,10 +377,10 @@ def fragment(
     here = {row.pk: row for row in queue.rows().filter(pk__in=changed)} if changed else {}
     if stays and at is not None:
         here = {at.pk: at} | here
-    context = desk(request, queue, at, told) | (queue.listed() if all_rows else {})
+    station = stations.read(queue.KIND, person(request))
+    context = desk(request, queue, at, told, station) | (queue.listed() if all_rows else {})
     shown = [*here.values(), *context.get("rows", ())]
-    if shown:
-        name_claims(queue, shown, claims.of_others(queue.KIND, person(request)))
+    name_claims(queue, shown, claims.of_others(queue.KIND, person(request), station.claims))
     context |= {"changed": [(pk, here.get(pk)) for pk in changed], "all_rows": all_rows, "pushed": True}
     return render(request, "review/_changed_parts.html", context, status=status)
 

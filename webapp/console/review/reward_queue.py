@@ -48,7 +48,10 @@ LISTED = (
     *("judgement__confidence", "judgement__judged_at", "overruling__reward"),
 )
 
-LONG = ("prompt_ids", "response_ids", "logprobs", "tools", "judgement__teacher")
+LONG = (
+    *("prompt_ids", "response_ids", "logprobs", "tools"),
+    *("checkpoint__probe", "checkpoint__made", "judgement__teacher"),
+)
 """Columns as long as a conversation, which no page shows."""
 
 ON_RECORD = Q(learns=True, session__learns=True)
@@ -108,7 +111,7 @@ class Rewards(Queue[Turn]):
         return rows.order_by("-judgement__judged_at", "-pk")
 
     def found(self, pk: Any) -> Turn | None:
-        about = ("session__user", "checkpoint", "judgement__sample", "overruling__by")
+        about = ("session__user", "checkpoint", "judgement", "overruling__by")
         return Turn.objects.select_related(*about).defer(*LONG).filter(ON_RECORD, pk=pk).first()
 
     def counts(self) -> Parts:
