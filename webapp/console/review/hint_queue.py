@@ -29,7 +29,8 @@ from training import batches, line_recipes
 from webapp.charts import heat
 from webapp.console.doors import needs, person
 from webapp.console.review import desk, differences
-from webapp.console.review.desk import Parts, Queue, Unsaid, said, words
+from webapp.console.review.desk import said
+from webapp.console.review.queues import Parts, Queue, Unsaid, words
 from webapp.journeys import known
 
 LOOKED_THROUGH = 200

@@ -20,7 +20,8 @@ from judge.hints import reviews, undecided
 from judge.models import Judgement, Overruling, Ruling, Vote
 from judge.votes import evidence, precedence
 from webapp.console.review import desk
-from webapp.console.review.desk import Parts, Queue, Unsaid, said, signed
+from webapp.console.review.desk import said, signed
+from webapp.console.review.queues import Parts, Queue, Unsaid
 
 SHOWN = {
     "unclear": gettext_lazy("unclear"),
