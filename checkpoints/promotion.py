@@ -161,14 +161,19 @@ _PREVIOUS: dict[tuple[int | None, datetime | None], int | None] = {}
 
 def previous_of_all(lines: Iterable[Line]) -> dict[str, Checkpoint]:
     """`previous` of each of these lines, which come with their `start`, that has one, by its name. Two queries."""
+    before = numbers_before(lines)
+    rows = {one.number: one for one in Checkpoint.objects.filter(number__in=before.values())}
+    return {name: rows[number] for name, number in before.items()}
+
+
+def numbers_before(lines: Iterable[Line]) -> dict[str, int]:
+    """The numbers of the same. One query."""
     numbers = {line.name: [line.start.number if line.start else 0] for line in lines}
     moves = Decision.objects.filter(verb__in=WENT_LIVE).order_by("at", "pk")
     for line, own, number in moves.values_list("line", "checkpoint__line", "checkpoint__number"):
         if (line or own) in numbers:
             numbers[line or own].append(number)
-    before = {name: found[-2] for name, went in numbers.items() if len(found := unwind(went)) > 1}
-    rows = {one.number: one for one in Checkpoint.objects.filter(number__in=before.values())}
-    return {name: rows[number] for name, number in before.items()}
+    return {name: found[-2] for name, went in numbers.items() if len(found := unwind(went)) > 1}
 
 
 WENT_LIVE = (Decision.Verb.PROMOTE, Decision.Verb.ROLL_BACK)

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import UUID
 
-from django.db.models import F, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from chat.models import Turn
 from core.statistics import Arm, count_arms, wilson
@@ -51,16 +50,21 @@ class Moment:
 
 
 def firsts(turns: QuerySet[Turn]) -> list[First]:
-    """The first whole main-line reply of each conversation, where it is among these turns; the oldest first."""
+    """The first whole main-line reply of each conversation, where it is among these turns; the oldest first. One
+    query."""
     main = Turn.objects.filter(session=OuterRef("session"), line=Turn.Line.MAIN, finish_reason__in=WHOLE)
     begun = turns.filter(pk=Subquery(main.order_by("position").values("pk")[:1])).order_by("-created_at")
-    columns = ("pk", "created_at", "checkpoint__number", "status", "judgement__reward", "judgement__reward_from")
-    rows = list(begun.values_list(*columns)[:MOST])
-    thumbs, changes = _said([pk for pk, *_ in rows])
+    own = Feedback.objects.standing().filter(turn=OuterRef("pk"), by=OuterRef("session__user")).order_by("-pk")
+    begun = begun.annotate(
+        thumb=Subquery(own.filter(kind=Feedback.Kind.THUMB).values("value")[:1]),
+        wants_change=Exists(own.filter(kind__in=(Feedback.Kind.REWRITE, Feedback.Kind.GUIDANCE))),
+    )
+    columns = ("created_at", "checkpoint__number", "status", "judgement__reward", "judgement__reward_from")
+    rows = list(begun.values_list(*columns, "thumb", "wants_change")[:MOST])
     found = []
-    for pk, at, checkpoint, status, reward, reward_from in reversed(rows):
+    for at, checkpoint, status, reward, reward_from, thumb, wants_change in reversed(rows):
         stands = reward if status == Turn.Status.JUDGED else None  # feedback re-opened the others
-        score, is_said = received(thumbs.get(pk), pk in changes, stands)
+        score, is_said = received(thumb, wants_change, stands)
         found.append(First(at, checkpoint, score, is_said or (score is not None and reward_from == "marks")))
     return found
 
@@ -77,15 +81,6 @@ def received(thumb: int | None, wants_change: bool, reward: int | None) -> tuple
     if wants_change:
         return -1, True
     return (reward if reward in (1, -1) else None), False
-
-
-def _said(turns: Sequence[UUID]) -> tuple[dict[UUID, int], set[UUID]]:
-    """The standing thumbs of these turns' own people, by turn, and which turns they corrected."""
-    kind = Feedback.Kind
-    given = Feedback.objects.standing().filter(turn__in=turns, by=F("turn__session__user")).order_by()
-    rows = given.filter(kind__in=(kind.THUMB, kind.REWRITE, kind.GUIDANCE)).values_list("turn", "kind", "value")
-    thumbs = {turn: value for turn, said, value in rows if said == kind.THUMB}
-    return thumbs, {turn for turn, said, _ in rows if said != kind.THUMB}
 
 
 def running(rows: Sequence[First], window: int = WINDOW) -> list[Moment]:

@@ -6,15 +6,27 @@ Nothing here is off the record, and nothing holds a word that a person wrote: co
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import CharField, Count, Exists, Expression, F, OuterRef, Q, QuerySet, Subquery, Value, Window
-from django.db.models.functions import Coalesce
+from django.db.models import (
+    CharField,
+    Count,
+    Exists,
+    Expression,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    Window,
+)
+from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext as _
 
 from chat.models import Turn
@@ -24,11 +36,11 @@ from core.statistics import Arm, Interval, Reading, Tally, count_arms
 from evaluation import blind, firsts, shadows, watching
 from evaluation.firsts import First, Moment
 from evaluation.models import BlindChoice, Shadow
+from evaluation.pair_figures import Compared, compare
 from feedback.models import Feedback
 from gate import general_pack
 from gate.models import Examination
 from training import config
-from training.config import Gate
 from training.models import Run
 
 MOST = 5_000
@@ -36,9 +48,6 @@ MOST = 5_000
 
 NEWEST = 200
 """Pairs of a reply and its shadow whose figures are compared, the newest."""
-
-ENOUGH = 10
-"""Pairs from which on an interval is believed: a bootstrap of fewer is surer than it may be."""
 
 
 @dataclass(frozen=True)
@@ -58,37 +67,6 @@ class Contrast:
     @property
     def has_both(self) -> bool:
         return bool(self.base.votes and self.learned.votes)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One figure of replies beside their shadows'."""
-
-    name: str
-    title: str
-    reply: float
-    shadow: float
-    found: Interval
-    """Of the paired change: a difference, or the logarithm of a ratio."""
-    is_ratio: bool
-    is_worse: bool
-    sentence: str
-    """What it says where it is worse."""
-
-    @property
-    def is_known(self) -> bool:
-        return self.found.number >= ENOUGH
-
-    @property
-    def missing(self) -> int:
-        """How many more pairs it takes until it is believed."""
-        return max(0, ENOUGH - self.found.number)
-
-    @property
-    def change(self) -> tuple[float, float, float]:
-        """The mean change and its interval, as a difference or a ratio."""
-        edges = (self.found.mean, self.found.low, self.found.high)
-        return (math.exp(edges[0]), math.exp(edges[1]), math.exp(edges[2])) if self.is_ratio else edges
 
 
 @dataclass(frozen=True)
@@ -280,9 +258,11 @@ def _regenerated(turns: QuerySet[Turn]) -> dict[int, Arm]:
     """Whole replies that were kept, and those that were asked for once more, by checkpoint."""
     whole = turns.filter(finish_reason__in=firsts.WHOLE).order_by("-created_at")
     # All keys are put in order, and the newest rows alone are read.
-    newest = Turn.objects.filter(pk__in=whole.values("pk")[:MOST]).order_by()
-    rows = newest.values_list("checkpoint__number", "marks")
-    return count_arms((number, "regenerated" not in marks) for number, marks in rows)
+    newest = Turn.objects.filter(pk__in=whole.values("pk")[:MOST]).order_by().annotate(said=Cast("marks", TextField()))
+    again = Count("pk", filter=Q(said__contains='"regenerated"'))
+    rows = newest.values("checkpoint__number").annotate(every=Count("pk"), again=again)
+    counts = rows.order_by("checkpoint__number").values_list("checkpoint__number", "every", "again")
+    return {number: Arm(every - again, again) for number, every, again in counts}
 
 
 def _went_live(line: str) -> list[tuple[datetime, int]]:
@@ -312,91 +292,3 @@ def general(against: Checkpoint, rows: Sequence[general_pack.Row]) -> General | 
         return None
     changes = [float(bool(row.candidate.is_right)) - float(bool(row.live.is_right)) for row in rows if row.live.wrong]
     return General(against, found.live, found.candidate, statistics.bootstrap(changes), found.asked, len(found.lost))
-
-
-Pair = Mapping[str, Mapping[str, Any]]
-"""{"reply": figures, "shadow": figures}, as evaluation.shadows measures them."""
-
-
-def compare(pairs: Sequence[Pair], limits: Gate) -> list[Compared]:
-    """The figures of replies beside their shadows', paired, each with a bootstrap interval; those that no pair has are
-    left out. What counts as worse is what the gate's limits say, and beyond them all of the interval must lie.
-
-    A reply is counted up to the length at which its shadow is cut.
-    """
-    found = [
-        _compared(
-            pairs,
-            "length",
-            _("Length, tokens"),
-            lambda reply, shadow: math.log((min(reply, shadows.MOST_TOKENS) + 1) / (shadow + 1)),
-            lambda at: at.high < math.log(limits.shortest or 1e-9) or at.low > math.log(limits.longest),
-            lambda mean, low, high: (
-                _("Length: replies are %(mean)s times as long as the base’s (%(low)s to %(high)s).")
-                % {"mean": f"{mean:.2g}", "low": f"{low:.2g}", "high": f"{high:.2g}"}
-            ),
-            is_ratio=True,
-        ),
-        _compared(
-            pairs,
-            "repetition",
-            _("Repeated runs of four tokens, share"),
-            lambda reply, shadow: reply - shadow,
-            lambda at: at.low > 0,
-            lambda mean, low, high: (
-                _("Repetition: %(mean)s more of a reply repeats what it has said (%(low)s to %(high)s).")
-                % {"mean": f"{mean:.1%}", "low": f"{low:.1%}", "high": f"{high:.1%}"}
-            ),
-        ),
-        _compared(
-            pairs,
-            "under_base",
-            _("Log-prob under the base, nats per token"),
-            lambda reply, shadow: reply - shadow,
-            lambda at: at.high < -limits.fluency,
-            lambda mean, low, high: (
-                _(
-                    "Words: the base finds replies %(mean)s nats per token less likely than its own (%(low)s to "
-                    "%(high)s); beyond %(limit)s they tend to lose their subject."
-                )
-                % {
-                    "mean": f"{-mean:.2f}",
-                    "low": f"{-high:.2f}",
-                    "high": f"{-low:.2f}",
-                    "limit": f"{limits.fluency:g}",
-                }
-            ),
-        ),
-        _compared(
-            pairs,
-            "logprob",
-            _("Sureness of its own words, nats per token"),
-            lambda reply, shadow: reply - shadow,
-            lambda at: False,  # neither more nor less of it is better
-            lambda mean, low, high: "",
-        ),
-    ]
-    return [one for one in found if one is not None]
-
-
-def _compared(
-    pairs: Sequence[Pair],
-    name: str,
-    title: str,
-    change: Callable[[float, float], float],
-    is_bad: Callable[[Interval], bool],
-    sentence: Callable[[float, float, float], str],
-    *,
-    is_ratio: bool = False,
-) -> Compared | None:
-    both = [
-        (float(pair["reply"][name]), float(pair["shadow"][name]))
-        for pair in pairs
-        if pair and pair["reply"].get(name) is not None and pair["shadow"].get(name) is not None
-    ]
-    if not both:
-        return None
-    at = statistics.bootstrap([change(reply, shadow) for reply, shadow in both])
-    means = [statistics.mean(side) for side in zip(*both, strict=True)]
-    one = Compared(name, title, means[0], means[1], at, is_ratio, at.number >= ENOUGH and is_bad(at), "")
-    return Compared(**vars(one) | {"sentence": sentence(*one.change)})

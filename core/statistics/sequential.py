@@ -65,10 +65,10 @@ def count_arms(votes: Iterable[tuple[int, bool]]) -> dict[int, Arm]:
     >>> count_arms([(0, True), (3, False), (3, True), (3, False)])
     {0: Arm(ups=1, downs=0), 3: Arm(ups=1, downs=2)}
     """
-    counts: dict[int, Arm] = {}
+    counts: dict[int, list[int]] = {}
     for number, is_up in votes:
-        counts[number] = counts.get(number, Arm()) + Arm(is_up, not is_up)
-    return {number: counts[number] for number in sorted(counts)}
+        counts.setdefault(number, [0, 0])[not is_up] += 1
+    return {number: Arm(*counts[number]) for number in sorted(counts)}
 
 
 Verdict = Literal["better", "no worse", "worse", "unknown"]

@@ -66,12 +66,12 @@ def preview(filters: Filters) -> Preview:
     """What an export would begin with, of the newest turns."""
     found: list[Found] = []
     left_out: Counter[str] = Counter()
-    for one in gathering.gather(filters, newest=LOOKED_THROUGH):
+    newest, total = gathering.newest(filters, LOOKED_THROUGH)
+    for one in gathering.gather(filters, of=newest):
         if isinstance(one, Why):
             left_out[one.value] += 1
         else:
             found.append(one)
-    total = gathering.turns(filters).count()
     rows = [(row_of(one.lesson, filters.kind, filters.shape), one.origin) for one in found[-SHOWN:][::-1]]
     off = gathering.off_record(filters)
     return Preview(rows, total, len(found), min(total, LOOKED_THROUGH), left_out.most_common(), off)

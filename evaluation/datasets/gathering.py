@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet, Window
 from django.utils.translation import gettext_noop as _
 
 from chat import branches
@@ -99,15 +99,20 @@ def off_record(filters: Filters) -> int:
     return rows.filter(Exists(said)).exclude(learns=True, session__learns=True).count()
 
 
-def gather(filters: Filters, newest: int | None = None) -> Iterator[Outcome]:
-    """Every lesson that the filters ask for, or why there is none; with `newest`, of the last so many turns alone."""
-    keys = turns(filters).values_list("pk", flat=True)
-    chosen = list(keys.reverse()[:newest] if newest else keys)
-    for some in _batches(chosen):
+def newest(filters: Filters, most: int) -> tuple[list[UUID], int]:
+    """The last so many turns that the filters ask for, the newest first, and how many they ask for. One query."""
+    rows = turns(filters).annotate(every=Window(Count("*"))).values_list("pk", "every").reverse()[:most]
+    found = list(rows)
+    return [pk for pk, _every in found], found[0][1] if found else 0
+
+
+def gather(filters: Filters, of: Sequence[UUID] | None = None) -> Iterator[Outcome]:
+    """Every lesson that the filters ask for, or why there is none; with `of`, of these turns alone, for a preview."""
+    for some in _batches(list(turns(filters).values_list("pk", flat=True)) if of is None else of):
         for turn in _loaded(some):
             yield from _tried(said_of(turn, filters))
     if filters.kind == "dpo":
-        tries = _kept_tries(filters, most=PREVIEWED if newest else None)
+        tries = _kept_tries(filters, most=None if of is None else PREVIEWED)
         for found in (tries, _chosen_blindly(filters), _compared(filters)):
             yield from _tried(found)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -36,8 +37,13 @@ def undo(ruling: Ruling, *, by: User) -> Ruling:
 
 def last(by: User) -> Ruling | None:
     """This person's newest decision on a hint or a reward that was not undone yet; None when there is none."""
+    return standing(by).first()
+
+
+def standing(by: User) -> QuerySet[Ruling]:
+    """This person's decisions on hints and rewards that were not undone, the newest first."""
     made = Ruling.objects.filter(by=by, undone_by=None).exclude(verb__in=(Ruling.Verb.UNDO, Ruling.Verb.POLICY))
-    return made.order_by("-pk").first()
+    return made.order_by("-pk")
 
 
 def _undone(parts: Sequence[Ruling], by: User) -> Ruling:

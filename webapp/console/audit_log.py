@@ -22,7 +22,7 @@ from accounts.deeds import KINDS
 from accounts.models import Deed
 from checkpoints.models import Decision
 from judge.models import Ruling
-from webapp.console.review.desk import words
+from webapp.console.review.queues import words
 from webapp.serving import streams
 
 Row = Ruling | Decision | Deed

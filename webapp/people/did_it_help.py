@@ -22,7 +22,7 @@ from checkpoints.models import SHARED, Checkpoint, Line
 from core import statistics
 from core.htmx import is_htmx
 from core.statistics import MOST_CHOICES, Tally
-from evaluation import blind, helped
+from evaluation import blind, helped, pair_figures
 from evaluation.blind import PairGone
 from evaluation.helped import Contrast, Evidence
 from webapp.charts import course, shares
@@ -139,7 +139,7 @@ def told(evidence: Evidence, whose: str = "you") -> dict[str, Any]:
         "choices_say": preferred(evidence.choices, whose),
         "choices_chart": shares.choices(evidence.choices),
         "from_what": from_what(evidence),
-        "enough": helped.ENOUGH,
+        "enough": pair_figures.ENOUGH,
         "newest": helped.NEWEST,
         "share": settings.SHADOW_SHARE,
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.db.models import Count
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path
@@ -25,7 +26,6 @@ from evaluation.models import BlindChoice, Shadow
 from feedback.models import Feedback
 from judge.models import Hint, Judgement
 from judge.samples import redaction
-from judge.samples.origins import made_of
 from judge.samples.personal.kinds import KINDS
 from privacy import bin as chat_bin
 from privacy import consent, membership
@@ -103,12 +103,41 @@ class Made:
 
 
 def lessons_of(user: User) -> list[Made]:
-    """How many lessons were made of this person's turns. One query, which looks for them once."""
-    of = Turn.objects.filter(session__user=user)
-    binned = of.exclude(session__deleted_at=None)
-    rows = Sample.objects.filter(made_of(of.values("pk"))).order_by().values("status", "run")
-    rows = rows.annotate(all=Count("pk"), binned=Count("pk", filter=made_of(binned.values("pk"))))
-    return [Made(*row) for row in rows.values_list("status", "run", "all", "binned")]
+    """How many lessons were made of this person's turns. One query: a sample names its turn, or, an old one, its
+    verdict does."""
+    turns = Turn.objects.filter(session__user=user).order_by()
+    verdicts = Judgement.objects.filter(turn__session__user=user).order_by()
+    named, old = Sample.objects.exclude(origin=None), Sample.objects.filter(origin=None)
+    parts = (
+        _counted(named, _named(turns), _named(turns.exclude(session__deleted_at=None))),
+        _counted(old, _judged(verdicts, old), _judged(verdicts.exclude(turn__session__deleted_at=None), old)),
+    )
+    found: Counter[tuple[str, int | None]] = Counter()
+    binned: Counter[tuple[str, int | None]] = Counter()
+    for status, run, every, in_bin in parts[0].union(parts[1], all=True):
+        found[status, run] += every
+        binned[status, run] += in_bin
+    return [Made(status, run, n, binned[status, run]) for (status, run), n in found.items()]
+
+
+def _counted(samples: QuerySet[Sample], which: Q, binned: Q) -> QuerySet[Sample, Any]:
+    """Of `which` of these samples how many there are of each state and run, and how many are `binned`."""
+    rows = samples.filter(which).order_by().values("status", "run")
+    counts = rows.annotate(all=Count("pk"), binned=Count("pk", filter=binned))
+    return counts.values_list("status", "run", "all", "binned")
+
+
+def _named(turns: QuerySet[Turn]) -> Q:
+    """Of samples: they name one of these turns."""
+    return Q(origin__in=turns.values("pk"))
+
+
+def _judged(verdicts: QuerySet[Judgement], samples: QuerySet[Sample]) -> Q:
+    """Of samples: one of these verdicts came to them. Each way is asked by itself, from the few `samples` on."""
+    sample, learned = (
+        verdicts.filter(**{f"{name}__in": samples.values("pk")}).values(name) for name in ("sample", "learned")
+    )
+    return Q(pk__in=sample) | Q(pk__in=learned)
 
 
 def stored(user: User, made: list[Made]) -> list[tuple[str, int, str]]:

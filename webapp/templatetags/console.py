@@ -355,9 +355,10 @@ def noticed(context: Context) -> dict[str, Any]:
 @register.simple_tag(takes_context=True)
 def way_back(context: Context) -> promotion.Answering | None:
     """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to. What it
-    asked for stays with the request, for what else the page shows of it."""
+    asked for stays with the request, for what else the page shows of it; a page that knows it leaves it there."""
     request = context["request"]
-    request.standing = promotion.Answering.read()
+    if not hasattr(request, "standing"):
+        request.standing = promotion.Answering.read()
     return request.standing if request.standing.previous else None
 
 

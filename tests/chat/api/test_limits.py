@@ -12,6 +12,7 @@ import redis
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
+from benchmarks.patience import Patience
 from chat import limits
 from chat.api_keys import ApiKey
 from chat.models import Turn

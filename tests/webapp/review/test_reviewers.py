@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from judge.annotators import claims, readings
+from judge.annotators import claims, readings, stations
+from judge.annotators.stations import Station
 from judge.models import Claim, DeskRules, Hint, Overruling, Reading
 from tests.webapp.conftest import text_of
 from tests.webapp.desk_cast import make_hint
@@ -107,6 +108,26 @@ class TestClaims:
         assert claims.take("hint", 7, bea.user, claims.of_desk("hint")).by == ana.user
         assert claims.take("hint", 8, ana.user, claims.of_desk("hint")) is None
         assert list(Claim.objects.values_list("item", "by__username")) == [("8", ana.user.username)]
+
+
+class TestStation:
+    """What a reviewer finds at a desk."""
+
+    def test_it_is_read_in_one_query(self, ana, bea, hints, django_assert_num_queries):
+        readings.set_rules("hint", guidelines="Be kind", share=0, by=ana.user)
+        claims.take("hint", hints[1].pk, bea.user)
+        claims.take("reward", "another desk's", bea.user)
+        decide(ana, hints[0])
+        with django_assert_num_queries(1):
+            found = stations.read("hint", ana.user)
+        assert {(one.item, one.by_id, str(one.by)) for one in found.claims} == {
+            (one.item, one.by_id, str(one.by)) for one in claims.of_desk("hint")
+        }
+        assert (found.guidelines, found.last) == ("Be kind", "accept")
+        assert all(one.until > timezone.now() for one in found.claims)
+
+    def test_where_there_is_nothing_it_says_so(self, ana):
+        assert stations.read("reward", ana.user) == Station(claims=[], guidelines="", last="")
 
 
 class TestSecondLooks:

@@ -467,6 +467,19 @@ def test_many_of_nothing_is_refused_in_words(console, hint, sent, said):
 # Hints that are accepted without a person
 
 
+def test_the_policy_is_brought_once_its_panel_is_opened_and_without_a_script_by_a_link(console, hint):
+    address, field = reverse("console:hint_acceptance"), 'name="tool"'
+    page = text_of(console.get(reverse("console:hints")))
+    assert f'hx-get="{address}?"' in page
+    assert field not in page
+    panel = text_of(console.get(address, headers=HTMX))
+    assert field in panel
+    assert "hint-text" not in panel
+    whole = text_of(console.get(address))
+    assert field in whole
+    assert "hint-text" in whole  # the desk above it
+
+
 def test_the_policy_is_set_source_by_source_and_says_who_set_it(console, operator):
     response = console.post(reverse("console:hint_acceptance"), {"tool": "90", "user": "80", "web": ""}, headers=HTMX)
     page = text_of(response)

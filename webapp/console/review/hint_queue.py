@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop, pgettext
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods
 from rapidfuzz import fuzz
 
 from chat.models import Turn
-from checkpoints.models import Line
+from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
 from judge.hints import acceptance, likeness, reviews
 from judge.models import Acceptance, Hint, Ruling, Vote
@@ -29,7 +29,9 @@ from training import batches, line_recipes
 from webapp.charts import heat
 from webapp.console.doors import needs, person
 from webapp.console.review import desk, differences
-from webapp.console.review.desk import Parts, Queue, Unsaid, said, words
+from webapp.console.review.desk import said
+from webapp.console.review.queues import Parts, Queue, Unsaid, words
+from webapp.journeys import known
 
 LOOKED_THROUGH = 200
 """How many of a person's hints are looked through for those that say the same."""
@@ -61,8 +63,9 @@ SOURCES = {
 """Where a hint's words come from, for people; the least trusted comes last."""
 
 LONG = (
-    *("turn__prompt_ids", "turn__logprobs", "turn__tools", "turn__checkpoint__probe"),
-    "turn__judgement__teacher",
+    *("turn__prompt_ids", "turn__logprobs", "turn__tools", "turn__checkpoint__probe", "turn__checkpoint__made"),
+    *("turn__judgement__teacher", "merged_into__teacher"),
+    *(f"turn__judgement__sample__{name}" for name in known.LONG),
 )
 """Columns as long as a conversation, which no page shows."""
 
@@ -151,7 +154,16 @@ class Hints(Queue[Hint]):
         about = ("turn__session__user", "turn__checkpoint", "turn__judgement__sample", "decided_by", "merged_into")
         followers = Hint.objects.filter(merged_into=OuterRef("pk")).order_by().values("merged_into")
         counted = Coalesce(Subquery(followers.annotate(n=Count("pk")).values("n")), 0)
-        return Hint.objects.select_related(*about).defer(*LONG).annotate(followers=counted).filter(pk=pk).first()
+        own, shared = (
+            Line.objects.filter(members__user=OuterRef("turn__session__user")),
+            Line.objects.filter(name=SHARED),
+        )
+        rows = Hint.objects.select_related(*about).defer(*LONG).filter(pk=pk)
+        return rows.annotate(
+            followers=counted,
+            line_name=Coalesce(Subquery(own.values("name")[:1]), Value(SHARED)),
+            line_recipe=Coalesce(Subquery(own.values("recipe")[:1]), Subquery(shared.values("recipe")[:1])),
+        ).first()
 
     def counts(self) -> Parts:
         by_status: Counter[str] = Counter()
@@ -211,9 +223,6 @@ class Hints(Queue[Hint]):
             return None
         return "review/_merge_targets.html", candidates(row, words(sent, "likely", 200))
 
-    def under(self) -> Parts:
-        return policies()
-
     def row_of(self, ruling: Ruling) -> Hint | None:
         return ruling.hint or Hint.objects.filter(turn=ruling.turn_id).first()
 
@@ -222,9 +231,20 @@ class Hints(Queue[Hint]):
 
 
 @needs("policies")
-@require_POST
+@require_http_methods(["GET", "POST"])
+def accepted_without(request: HttpRequest) -> HttpResponse:
+    """From which confidence on hints of each source are accepted without a person: the panel, or under the desk where
+    no script asked for it."""
+    if request.method == "POST":
+        return set_acceptance(request)
+    queue = Hints.read(request.GET)
+    if desk.is_fragment(request):
+        return render(request, "review/_acceptance.html", {**policies(), "queue": queue})
+    return desk.whole(request, queue, **policies())
+
+
 def set_acceptance(request: HttpRequest) -> HttpResponse:
-    """From which confidence on hints of each source are accepted without a person; an empty field: they wait."""
+    """Have what is typed hold; with an empty field hints of that source wait."""
     queue, changed = desk.back(request, Hints), []
     try:
         wanted = {source: threshold_of(request, source) for source in Hint.Source if source in request.POST}
@@ -252,7 +272,7 @@ urls = [
     *desk.routes(Hints, "row"),
     path("hints/<row:pk>/<str:verb>/", desk.decide, {"of": Hints}, name="hint_decide"),
     path("hints/many/", desk.decide_many, {"of": Hints}, name="hints_decide"),
-    path("hints/acceptance/", set_acceptance, name="hint_acceptance"),
+    path("hints/acceptance/", accepted_without, name="hint_acceptance"),
 ]
 
 
@@ -266,7 +286,7 @@ def votes_on(hint: Hint) -> list[Vote]:
 
 def consequence(hint: Hint, seen: Evidence) -> str:
     """What accepting will do, or did, in a sentence or two."""
-    line = Line.row_of(hint.turn.session.user)
+    line = Line(name=hint.line_name, recipe=hint.line_recipe)  # type: ignore[attr-defined]  # as `found` has them
     recipe = line_recipes.recipe_of_row(line)
     waits = batches.filling(recipe, line.name).full_sentence
     if reason := sample_rows.unfit(hint.turn, seen, recipe):

@@ -19,7 +19,8 @@ from judge.annotators import readings
 from judge.annotators.agreement import Pair
 from judge.models import Desk, Reading
 from webapp.console.doors import needs, person, said_aloud
-from webapp.console.review.desk import signed, words
+from webapp.console.review.desk import signed
+from webapp.console.review.queues import words
 
 DISAGREEMENTS = 20
 """How many a page lists, the newest."""

@@ -20,7 +20,8 @@ from judge.hints import reviews, undecided
 from judge.models import Judgement, Overruling, Ruling, Vote
 from judge.votes import evidence, precedence
 from webapp.console.review import desk
-from webapp.console.review.desk import Parts, Queue, Unsaid, said, signed
+from webapp.console.review.desk import said, signed
+from webapp.console.review.queues import Parts, Queue, Unsaid
 
 SHOWN = {
     "unclear": gettext_lazy("unclear"),
@@ -48,7 +49,10 @@ LISTED = (
     *("judgement__confidence", "judgement__judged_at", "overruling__reward"),
 )
 
-LONG = ("prompt_ids", "response_ids", "logprobs", "tools", "judgement__teacher")
+LONG = (
+    *("prompt_ids", "response_ids", "logprobs", "tools"),
+    *("checkpoint__probe", "checkpoint__made", "judgement__teacher"),
+)
 """Columns as long as a conversation, which no page shows."""
 
 ON_RECORD = Q(learns=True, session__learns=True)
@@ -108,7 +112,7 @@ class Rewards(Queue[Turn]):
         return rows.order_by("-judgement__judged_at", "-pk")
 
     def found(self, pk: Any) -> Turn | None:
-        about = ("session__user", "checkpoint", "judgement__sample", "overruling__by")
+        about = ("session__user", "checkpoint", "judgement", "overruling__by")
         return Turn.objects.select_related(*about).defer(*LONG).filter(ON_RECORD, pk=pk).first()
 
     def counts(self) -> Parts:

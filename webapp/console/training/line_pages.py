@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from asgiref.sync import async_to_sync
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import path
@@ -55,22 +55,20 @@ class Standing:
         return self.ready - self.batch.ready if self.batch else 0
 
 
-def standings(lines: Sequence[Line]) -> list[Standing]:
-    """How each of these lines stands."""
+def standings(lines: Sequence[Line], previous: Mapping[str, Checkpoint] | None = None) -> list[Standing]:
+    """How each of these lines stands; `previous` is `promotion.previous_of_all`, where it is known."""
     recipes, faults = {}, {}
     for line in lines:
         try:
             recipes[line.name] = line_recipes.recipe_of_row(line)
         except RecipeInvalid as failure:
             faults[line.name] = str(failure)
-    filled, previous = batches.fillings(recipes), promotion.previous_of_all(lines)
-    return [
-        _standing(line, previous.get(line.name), filled.get(line.name), faults.get(line.name, "")) for line in lines
-    ]
+    filled, before = batches.fillings(recipes), promotion.previous_of_all(lines) if previous is None else previous
+    return [_standing(line, before.get(line.name), filled.get(line.name), faults.get(line.name, "")) for line in lines]
 
 
 def _standing(line: Line, previous: Checkpoint | None, batch: Filling | None, fault: str) -> Standing:
-    checkpoints = sorted(line.checkpoints.all(), key=lambda one: one.number)  # those that answer or wait
+    checkpoints = sorted(line.checkpoints.all(), key=lambda one: one.number)
     live = next((one for one in checkpoints if one.status == Checkpoint.Status.LIVE), None)
     return Standing(
         line=line,
@@ -93,12 +91,18 @@ def _newest(runs: QuerySet[Run]) -> QuerySet[Run]:
 @require_GET
 def home(request: HttpRequest) -> HttpResponse:
     """Every line, the shared one first and the retired ones last."""
-    answering = Checkpoint.objects.filter(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.PASSED))
+    lines = list(Line.objects.select_related("start"))
+    lines.sort(key=lambda line: (line.retired_at is not None, not line.is_shared))
+    before = promotion.numbers_before(lines)
+    shown = Q(status__in=(Checkpoint.Status.LIVE, Checkpoint.Status.PASSED)) | Q(number__in=before.values())
+    checkpoints = Checkpoint.objects.with_taints().defer("probe", "made").filter(shown)
     newest = Prefetch("runs", _newest(Run.objects.all()), to_attr="newest_runs")
-    found = Line.objects.select_related("start").prefetch_related(
-        Prefetch("members", Member.objects.select_related("user")), Prefetch("checkpoints", answering), newest
-    )
-    rows = standings(sorted(found, key=lambda line: (line.retired_at is not None, not line.is_shared)))
+    members = Prefetch("members", Member.objects.select_related("user"))
+    prefetch_related_objects(lines, members, Prefetch("checkpoints", checkpoints), newest)
+    known = {one.number: one for line in lines for one in line.checkpoints.all()}
+    rows = standings(lines, {name: known[number] for name, number in before.items()})
+    waiting = sorted((one for row in rows for one in row.passed if not one.is_on_hold), key=lambda one: one.number)
+    request.standing = promotion.Answering(rows[0].live, rows[0].previous, waiting)  # type: ignore[attr-defined]  # as `way_back` leaves it
     context = {
         "standings": rows,
         "people": User.objects.filter(is_active=True).order_by("username")[:500],
