@@ -21,7 +21,7 @@ WHOLE = Amounts(turns=800, chats=40, checkpoints=40, people=24, episodes=192, de
 MORE = {
     "console:forecast": 20, "console:checkpoint": 24, "console:checkpoint, one that answered": 24,
     "console:hints": 18, "console:hint": 18, "console:rewards": 13, "console:reward": 13, "console:lines": 14,
-    "console:helped": 13, "worlds:home": 19,
+    "console:helped": 13,
 }  # fmt: skip
 """Pages that make more than MOST queries, and how many: none may make more than stands here."""
 
