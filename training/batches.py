@@ -120,6 +120,7 @@ def _counted(lines: Mapping[str, Recipe]) -> Iterator[tuple[Any, ...]]:
 
 
 def _counted_in(line: str, recipe: Recipe) -> Iterator[QuerySet[Any, Any]]:
+    unjudged = Value(None, output_field=DateTimeField())
     waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
     counts = {
         "every": Count("pk"),
@@ -127,19 +128,14 @@ def _counted_in(line: str, recipe: Recipe) -> Iterator[QuerySet[Any, Any]]:
         "said": Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
         "rewrites": Count("pk", filter=waits & WRITTEN & ~IMPORTED),
     }
-    of_line = ready(recipe, line).order_by().values("line").annotate(of=Value(REPLIES), judged=UNJUDGED, **counts)
+    of_line = ready(recipe, line).order_by().values("line").annotate(of=Value(REPLIES), judged=unjudged, **counts)
     yield of_line.values_list("line", "of", "judged", *COUNTED)
     if recipe.awaited:
         wrote = Line.objects.filter(Exists(_written_since(line)), name=line).order_by()
-        nothing = {f"n{at}": Value(0) for at in range(len(COUNTED))}
-        yield wrote.annotate(of=Value(WRITERS), judged=UNJUDGED, **nothing).values_list(
-            "name", "of", "judged", *nothing
-        )
+        wrote = wrote.annotate(of=Value(WRITERS), judged=unjudged, **dict.fromkeys(COUNTED, Value(0)))
+        yield wrote.values_list("name", "of", "judged", *COUNTED)
     played = groups.found(groups.ready(recipe, line), line).order_by().annotate(of=Value(GROUPS), zero=Value(0))
     yield played.values_list("line", "of", "judged", "group_pk", "attempts", "tried", "zero")
-
-
-UNJUDGED = Value(None, output_field=DateTimeField())
 
 
 def queue(recipe: Recipe, line: str = SHARED) -> tuple[Filling, list[int]]:

@@ -19,7 +19,7 @@ HALF = Amounts(turns=400, chats=20, checkpoints=20, people=12, episodes=96, deed
 WHOLE = Amounts(turns=800, chats=40, checkpoints=40, people=24, episodes=192, deeds=120)
 
 MORE = {
-    "console:forecast": 20, "console:checkpoint": 24, "console:checkpoint, one that answered": 24,
+    "console:checkpoint": 24, "console:checkpoint, one that answered": 24,
     "console:hints": 18, "console:hint": 18, "console:rewards": 13, "console:reward": 13, "console:lines": 14,
     "console:helped": 13,
 }  # fmt: skip

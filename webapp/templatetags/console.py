@@ -348,10 +348,11 @@ def noticed(context: Context) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def way_back(context: Context) -> promotion.Answering | None:
-    """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to. What it
+    """Who answers in the shared line, and what a step back goes to; None where there is nothing to go back to. What was
     asked for stays with the request, for what else the page shows of it."""
     request = context["request"]
-    request.standing = promotion.Answering.read()
+    if not hasattr(request, "standing"):
+        request.standing = promotion.Answering.read()
     return request.standing if request.standing.previous else None
 
 
