@@ -128,14 +128,14 @@ def _counted_in(line: str, recipe: Recipe) -> Iterator[QuerySet[Any, Any]]:
         "said": Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
         "rewrites": Count("pk", filter=waits & WRITTEN & ~IMPORTED),
     }
-    of_line = ready(recipe, line).order_by().values("line").annotate(of=Value(REPLIES), judged=unjudged, **counts)
-    yield of_line.values_list("line", "of", "judged", *COUNTED)
+    of_line = ready(recipe, line).order_by().values("line").annotate(what=Value(REPLIES), judged=unjudged, **counts)
+    yield of_line.values_list("line", "what", "judged", *COUNTED)
     if recipe.awaited:
         wrote = Line.objects.filter(Exists(_written_since(line)), name=line).order_by()
-        wrote = wrote.annotate(of=Value(WRITERS), judged=unjudged, **dict.fromkeys(COUNTED, Value(0)))
-        yield wrote.values_list("name", "of", "judged", *COUNTED)
-    played = groups.found(groups.ready(recipe, line), line).order_by().annotate(of=Value(GROUPS), zero=Value(0))
-    yield played.values_list("line", "of", "judged", "group_pk", "attempts", "tried", "zero")
+        wrote = wrote.annotate(what=Value(WRITERS), judged=unjudged, **dict.fromkeys(COUNTED, Value(0)))
+        yield wrote.values_list("name", "what", "judged", *COUNTED)
+    played = groups.found(groups.ready(recipe, line), line).order_by().annotate(what=Value(GROUPS), zero=Value(0))
+    yield played.values_list("line", "what", "judged", "group_pk", "attempts", "tried", "zero")
 
 
 def queue(recipe: Recipe, line: str = SHARED) -> tuple[Filling, list[int]]:
