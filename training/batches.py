@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, Count, Exists, F, Q, QuerySet, Subquery, When
+from django.db.models import Case, Count, DateTimeField, Exists, F, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
@@ -66,67 +67,75 @@ def filling(recipe: Recipe, line: str = SHARED) -> Filling:
 
 
 def fillings(lines: Mapping[str, Recipe]) -> dict[str, Filling]:
-    """`filling` of each of these lines by its recipe. Three queries at most for groups.AT_ONCE lines."""
+    """`filling` of each of these lines by its recipe. One query for AT_ONCE lines."""
     return {line: filled for line, (filled, _groups) in filled_with(lines).items()}
 
 
 def filled_with(lines: Mapping[str, Recipe]) -> dict[str, tuple[Filling, list[groups.Waiting]]]:
     """`fillings`, with all groups of attempts that "learn now" could claim."""
-    counted = _counted(lines)
-    silent = [line for line, recipe in lines.items() if recipe.awaited and not counted[line]["every"]]
-    written = set(_each([_written_since(line).order_by().values_list("line") for line in silent]))
-    played_in = {line: one for line, one in lines.items() if counted[line]["played"] or not counted[line]["every"]}
-    found = groups.waiting_in(played_in)
-    told = {}
+    replies: dict[str, Mapping[str, int]] = {}
+    writers, played_in = set(), defaultdict(list)
+    for line, of, judged_at, *counts in _counted(lines):
+        if of == REPLIES:
+            replies[line] = dict(zip(COUNTED, counts, strict=True))
+        elif of == WRITERS:
+            writers.add(line)
+        else:
+            group, attempts, tried, _ = counts
+            played_in[line].append((judged_at, groups.Waiting(group, attempts, is_tried=tried > 0)))
+    none, told = dict.fromkeys(COUNTED, 0), {}
     for line, recipe in lines.items():
-        counts, every = counted[line], found.get(line, [])
-        has_written = counts["rewrites"] or counts["wrote"] or (line,) in written
+        counted, every = replies.get(line, none), [one for _, one in sorted(played_in[line])]
         played = tuple(one.attempts for one in every if not one.is_tried)
         filled = Filling(
             recipe.batch_size,
-            ready=counts["ready"] + sum(played),
-            said=counts["said"] + sum(played),
-            rewrites=counts["rewrites"],
-            awaited=recipe.awaited if has_written else 0,
+            ready=counted["ready"] + sum(played),
+            said=counted["said"] + sum(played),
+            rewrites=counted["rewrites"],
+            awaited=recipe.awaited if counted["rewrites"] or line in writers else 0,
             groups=played,
-            set_aside=counts["every"] - counts["ready"] + sum(one.attempts for one in every if one.is_tried),
+            set_aside=counted["every"] - counted["ready"] + sum(one.attempts for one in every if one.is_tried),
         )
         told[line] = filled, every
     return told
 
 
-COUNTED = ("every", "ready", "said", "rewrites", "wrote", "played")
+COUNTED = ("every", "ready", "said", "rewrites")
+"""Of the `ready` samples of a line how many there are, wait, are of a person's word, and are rewrites."""
+
+REPLIES, WRITERS, GROUPS = "replies", "writers", "groups"
+"""What is counted of a line: its ready samples; whether a person wrote there lately; and each group that waits."""
+
+AT_ONCE = 150
+"""Lines that are counted in one query: SQLite takes 500 parts of one at most, and each has three."""
 
 
-def _counted(lines: Mapping[str, Recipe]) -> dict[str, dict[str, int]]:
-    """Of each line how many of its `ready` samples there are, wait, are of a person's word, and are rewrites; and above
-    0 where a person `wrote` and where attempts are ready. One query."""
-    parts = []
-    for line, recipe in lines.items():
-        waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
-        counts = (
-            ready(recipe, line)
-            .order_by()
-            .values("line")
-            .annotate(
-                every=Count("pk"),
-                ready=Count("pk", filter=waits),
-                said=Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
-                rewrites=Count("pk", filter=waits & WRITTEN & ~IMPORTED),
-                wrote=Count("pk", filter=Exists(_written_since(line))),
-                played=Count("pk", filter=Exists(groups.ready(recipe, line))),
-            )
-        )
-        parts.append(counts.values_list("line", *COUNTED))
-    none = {line: dict.fromkeys(COUNTED, 0) for line in lines}
-    return none | {line: dict(zip(COUNTED, row, strict=True)) for line, *row in _each(parts)}
-
-
-def _each(parts: Sequence[QuerySet[Sample, Any]]) -> Iterable[Any]:
-    """The rows of all of these, in as few queries as a database takes; none where there are none to ask."""
-    for at in range(0, len(parts), groups.AT_ONCE):
-        first, *others = parts[at : at + groups.AT_ONCE]
+def _counted(lines: Mapping[str, Recipe]) -> Iterator[tuple[Any, ...]]:
+    """Rows of (line, what is counted, when it was judged, four numbers): COUNTED of its replies, or of a group its key,
+    how many of its attempts count, how many of its steps were tried, and 0."""
+    each = [_counted_in(line, recipe) for line, recipe in lines.items()]
+    for at in range(0, len(each), AT_ONCE):
+        first, *others = (part for parts in each[at : at + AT_ONCE] for part in parts)
         yield from first.union(*others, all=True)
+
+
+def _counted_in(line: str, recipe: Recipe) -> Iterator[QuerySet[Any, Any]]:
+    unjudged = Value(None, output_field=DateTimeField())
+    waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
+    counts = {
+        "every": Count("pk"),
+        "ready": Count("pk", filter=waits),
+        "said": Count("pk", filter=waits & Q(voted=False) & ~IMPORTED),
+        "rewrites": Count("pk", filter=waits & WRITTEN & ~IMPORTED),
+    }
+    of_line = ready(recipe, line).order_by().values("line").annotate(what=Value(REPLIES), judged=unjudged, **counts)
+    yield of_line.values_list("line", "what", "judged", *COUNTED)
+    if recipe.awaited:
+        wrote = Line.objects.filter(Exists(_written_since(line)), name=line).order_by()
+        wrote = wrote.annotate(what=Value(WRITERS), judged=unjudged, **dict.fromkeys(COUNTED, Value(0)))
+        yield wrote.values_list("name", "what", "judged", *COUNTED)
+    played = groups.found(groups.ready(recipe, line), line).order_by().annotate(what=Value(GROUPS), zero=Value(0))
+    yield played.values_list("line", "what", "judged", "group_pk", "attempts", "tried", "zero")
 
 
 def queue(recipe: Recipe, line: str = SHARED) -> tuple[Filling, list[int]]:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from checkpoints.models import SHARED, Checkpoint
 from core import stores
-from training import batches, config, demonstrations, rehearsals, replay
-from training.agents import comparison, groups
+from training import batches, config, demonstrations, next_lessons, rehearsals, replay
+from training.agents import comparison
 from training.config import Recipe
-from training.filling import Filling
 from training.models import Run, Sample
 from training.objective import merged_rows, question_bank
 
@@ -109,17 +109,19 @@ class Forecast:
 
 def of_ready(recipe: Recipe, line: str = SHARED) -> Forecast:
     """What "learn now" would start in this line. Raises NothingReady when that is nothing."""
-    return of_batch(recipe, *batches.filled_with({line: recipe})[line], line)
+    now, _by_itself = next_lessons.claimed(recipe, *batches.filled_with({line: recipe})[line], line)
+    return of_samples(recipe, now, line)
 
 
-def of_batch(recipe: Recipe, batch: Filling, played: Sequence[groups.Waiting], line: str = SHARED) -> Forecast:
-    """The same, where the line's next batch and its groups of attempts are known, as `batches.filled_with` has them."""
-    replies = list(batches.in_turn(batches.ready(recipe, line), batch)[: recipe.batch_size])
-    chosen = groups.first(played, recipe.batch_size - len(replies))
-    waiting = lengths([*replies, *(groups.claimable(recipe, line, chosen) if chosen else ())])
+def of_samples(
+    recipe: Recipe, samples: Sequence[Sample], line: str = SHARED, *, live: Checkpoint | None = None
+) -> Forecast:
+    """What a run on these would take in this line, whose `live` checkpoint may be known. Raises NothingReady where
+    there are none."""
+    waiting = lengths(samples)
     if not waiting:
         raise batches.NothingReady(_("There is no lesson yet, so there is nothing to estimate."))
-    return forecast(recipe, waiting, line)
+    return forecast(recipe, waiting, line, live=live)
 
 
 def of_full_batch(recipe: Recipe, line: str = SHARED) -> Forecast:
@@ -134,15 +136,18 @@ def of_full_batch(recipe: Recipe, line: str = SHARED) -> Forecast:
     return forecast(recipe, [waiting[place % len(waiting)] for place in range(recipe.batch_size)], line)
 
 
-def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> Forecast:
+def forecast(
+    recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED, *, live: Checkpoint | None = None
+) -> Forecast:
     """What a run of `recipe` on samples of these lengths would take here."""
-    live = Checkpoint.live(line)
+    live = live or Checkpoint.live(line)
     is_fresh = live.kind == Checkpoint.Kind.BASE
     again = lengths(replay.drawn(live, recipe, seed=0))  # which ones a run draws is seen when it begins
     beside = rehearsed(rehearsals.count(recipe, len(samples), sum(one.rewrite > 0 for one in samples), len(again)))
     asked = question_bank.tokens(recipe)
     work = reads([*samples, *beside], recipe, is_fresh=is_fresh, replayed=again, asked=asked)
-    earlier = [run for run in _finished(recipe) if run.seconds and run.reads]
+    finished = _finished(recipe)
+    earlier = [run for run in _earlier(recipe, finished) if run.seconds and run.reads]
     spent_s = sum(run.seconds for run in earlier)
     done = sum(run.reads for run in earlier)
     needed, free = room(recipe)
@@ -153,7 +158,7 @@ def forecast(recipe: Recipe, samples: Sequence[Lengths], line: str = SHARED) -> 
         response_tokens=sum(learned(one, recipe) for one in samples),
         reads=work,
         minutes=work / done * spent_s / 60 if done else None,
-        memory_mib=_peak_mib(recipe),
+        memory_mib=_peak_mib(recipe, finished),
         disk_mib=needed / MIB,
         free_mib=free / MIB,
         measured_on=len(earlier),
@@ -269,13 +274,23 @@ def shapes(model: Path) -> dict[str, tuple[list[int], int]]:
     return found
 
 
-def _peak_mib(recipe: Recipe) -> float | None:
+def _finished(recipe: Recipe) -> list[Run]:
+    """The newest finished runs, and of those that trained the same kind of weights the newest, the newest first."""
+    rows = Run.objects.filter(status=Run.Status.FINISHED).order_by("-pk").values("pk")
+    of_kind = rows.filter(recipe__weights=recipe.weights)
+    newest = Run.objects.filter(Q(pk__in=rows[:PEAKS]) | Q(pk__in=of_kind[:RUNS]))
+    return list(newest.select_related("parent").defer("usage", "agents", *HEAVY).order_by("-pk"))
+
+
+HEAVY = ("parent__probe", "parent__made")
+
+
+def _peak_mib(recipe: Recipe, finished: Sequence[Run]) -> float | None:
     """What the newest finished run with the same knobs of memory held at most; None without one."""
-    runs = Run.objects.filter(status=Run.Status.FINISHED).order_by("-pk")[:PEAKS]
-    for kept, progress in runs.values_list("recipe", "progress"):
-        earlier = config.stored(kept)
-        if all(getattr(earlier, knob) == getattr(recipe, knob) for knob in OF_MEMORY) and progress.get("peak_mib"):
-            return float(progress["peak_mib"])
+    for run in finished[:PEAKS]:
+        earlier = config.stored(run.recipe)
+        if all(getattr(earlier, knob) == getattr(recipe, knob) for knob in OF_MEMORY) and run.progress.get("peak_mib"):
+            return float(run.progress["peak_mib"])
     return None
 
 
@@ -284,11 +299,10 @@ class _Earlier(NamedTuple):
     reads: int
 
 
-def _finished(recipe: Recipe) -> list[_Earlier]:
-    """The newest finished runs that trained the same kind of weights."""
-    runs = Run.objects.filter(status=Run.Status.FINISHED, recipe__weights=recipe.weights).select_related("parent")
+def _earlier(recipe: Recipe, finished: Sequence[Run]) -> list[_Earlier]:
+    """How long the newest of these took that trained the same kind of weights."""
+    newest = [run for run in finished if run.recipe.get("weights") == recipe.weights][:RUNS]
     found = []
-    newest = list(runs.order_by("-pk")[:RUNS])
     learned_by = batches.learned_by(newest)
     for run in newest:
         seconds = (run.finished_at - run.started_at).total_seconds() if run.finished_at and run.started_at else 0.0

@@ -39,13 +39,22 @@ def test_a_batch_is_exactly_its_size_oldest_first(ready):
     assert (run.parent, run.seed) == (Checkpoint.live(), run.pk)
 
 
-def test_more_lines_than_a_database_asks_at_once_have_the_batches_that_each_has_alone(ready, monkeypatch):
+def test_many_lines_have_the_batches_that_each_has_alone_by_as_few_questions(
+    ready, monkeypatch, django_assert_num_queries
+):
     ready(), ready()
     many = [SHARED, *(Line.objects.create(name=name, start=Checkpoint.live()).pk for name in "abcd")]
     alone = {line: batches.filling(RECIPE, line) for line in many}
     assert [alone[line].ready for line in many] == [2, 0, 0, 0, 0]
-    monkeypatch.setattr(batches.groups, "AT_ONCE", 2)  # five lines are three questions
-    assert batches.fillings(dict.fromkeys(many, RECIPE)) == alone
+    awaiting = Recipe(batch_size=3, w_sft=1.0, awaits=0.5)
+    for recipe in (RECIPE, awaiting):
+        alone = {line: batches.filling(recipe, line) for line in many}
+        monkeypatch.setattr(batches, "AT_ONCE", 150)
+        with django_assert_num_queries(1):
+            assert batches.fillings(dict.fromkeys(many, recipe)) == alone
+        monkeypatch.setattr(batches, "AT_ONCE", 2)
+        with django_assert_num_queries(3):
+            assert batches.fillings(dict.fromkeys(many, recipe)) == alone
 
 
 def test_nothing_is_claimed_before_a_batch_is_full(ready):

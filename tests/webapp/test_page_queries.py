@@ -19,8 +19,7 @@ HALF = Amounts(turns=400, chats=20, checkpoints=20, people=12, episodes=96, deed
 WHOLE = Amounts(turns=800, chats=40, checkpoints=40, people=24, episodes=192, deeds=120)
 
 MORE = {
-    "console:forecast": 20, "console:checkpoint": 24, "console:checkpoint, one that answered": 24,
-    "console:hints": 13, "console:hint": 13, "worlds:home": 19,
+    "console:checkpoint": 24, "console:checkpoint, one that answered": 24, "console:hints": 13, "console:hint": 13,
 }  # fmt: skip
 """Pages that make more than MOST queries, and how many: none may make more than stands here."""
 

@@ -7,7 +7,7 @@ that count are left: a step that is not there any more counts as one of which no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 from django.db.models import Count, F, Max, Q, QuerySet, Value
@@ -25,9 +25,6 @@ COUNTS = Q(episode__ending__in=Episode.SETTLED) | (
     Q(episode__ending=Episode.Ending.TRUNCATED) & ~Q(episode__cut_by=Episode.Cut.CONTEXT)
 )
 """A step of an attempt that says something of the agent, as `episodes.models.counts` has it."""
-
-AT_ONCE = 200
-"""Queries that are asked as one: SQLite takes 500 at most."""
 
 ALONE = f"Fewer than {FEWEST} attempts of its group are left, and one cannot be compared."
 DELETED = gettext_noop("Its attempt was deleted.")
@@ -75,22 +72,10 @@ def _tried(line: str) -> QuerySet[Sample, Any]:
 def waiting(steps: QuerySet[Sample], line: str | None = None) -> list[Waiting]:
     """The groups of these steps, those that were judged first in front. With the line whose all they are each knows
     whether it is of the `untried`. One query."""
-    return [Waiting(group, attempts, is_tried=tried > 0) for _, _, group, attempts, tried in _found(steps, line)]
+    return [Waiting(group, attempts, is_tried=tried > 0) for _, _, group, attempts, tried in found(steps, line)]
 
 
-def waiting_in(lines: Mapping[str, Recipe]) -> dict[str, list[Waiting]]:
-    """The groups that each of these lines may learn from by its recipe, as `waiting` has them: AT_ONCE a query."""
-    found: dict[str, list[Waiting]] = {line: [] for line in lines}
-    parts = [_found(ready(recipe, line), line).order_by() for line, recipe in lines.items()]
-    for at in range(0, len(parts), AT_ONCE):
-        begins, *others = parts[at : at + AT_ONCE]
-        rows = begins.union(*others, all=True)
-        for line, _, group, attempts, tried in sorted(rows, key=lambda row: row[1:3]):
-            found[line].append(Waiting(group, attempts, is_tried=tried > 0))
-    return found
-
-
-def _found(steps: QuerySet[Sample], line: str | None) -> QuerySet[Sample, Any]:
+def found(steps: QuerySet[Sample], line: str | None) -> QuerySet[Sample, Any]:
     """Of each group its line, when it was judged, its key, how many of its attempts count and how many of its steps
     were tried."""
     return (

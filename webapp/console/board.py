@@ -18,10 +18,10 @@ from checkpoints import approvals, promotion
 from checkpoints.models import SHARED, Checkpoint, Decision
 from core import stores
 from core.states import Stateful
+from episodes.models import counts
 from judge.votes import judges, polling
 from judge.votes.naming import JudgesInvalid
 from training import batches, hours, line_recipes
-from training.agents import groups
 from training.batches import Filling
 from training.config import Recipe
 from training.hours import HoursInvalid, Wait
@@ -177,18 +177,14 @@ def filled(batch: Filling) -> dict[str, int]:
     return {"ready": batch.ready, "needed": batch.size, "wanting": batch.wanting, "corrections": batch.unwritten}
 
 
-def batch(recipe: Recipe, filling: Filling, every: Sequence[groups.Waiting]) -> list[Sample | None]:
-    """The samples that a run would claim, of an attempt its first step, and None for each lesson that is still wanted:
-    the cells of the meter. The batch, and the groups of attempts that wait, as `batches.filled_with` has them."""
-    rows = batches.in_turn(batches.waiting(recipe), filling)
-    replies = list(rows.select_related("judgement")[: recipe.batch_size])
-    untried = [one for one in every if not one.is_tried]
-    chosen = groups.first(untried, recipe.batch_size - len(replies))
+def batch(recipe: Recipe, samples: Sequence[Sample]) -> list[Sample | None]:
+    """The cells of the meter: the samples that the next run would claim, of an attempt its first step, and None for
+    each lesson that is still wanted."""
     played: dict[object, Sample] = {}
-    counting = groups.untried(recipe, SHARED).filter(groups.COUNTS, episode__group__in=[one.group for one in chosen])
-    for step in counting.select_related("judgement").order_by("step") if chosen else ():
-        played.setdefault(step.episode_id, step)
-    ready = [*replies, *sorted(played.values(), key=lambda one: one.pk)]
+    for step in sorted((one for one in samples if one.step is not None), key=lambda one: one.step or 0):
+        if step.episode is not None and counts(step.episode.ending, step.episode.cut_by):
+            played.setdefault(step.episode_id, step)
+    ready = [*(one for one in samples if one.step is None), *sorted(played.values(), key=lambda one: one.pk)]
     return [*ready, *[None] * (recipe.batch_size - len(ready))]
 
 

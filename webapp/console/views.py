@@ -24,7 +24,7 @@ from feedback.models import Feedback
 from gate import wording
 from judge.models import Hint, Judgement, Vote
 from judge.samples import pooling, redaction
-from training import batches, forecast, hours, line_recipes
+from training import batches, forecast, hours, line_recipes, next_lessons
 from training.config import RecipeInvalid
 from training.models import Run
 from training.provenance import lineage, retention
@@ -208,15 +208,17 @@ def learn_now(request: HttpRequest) -> HttpResponse:
 def dry_run(request: HttpRequest) -> HttpResponse:
     """What "learn now" would take: nothing is started."""
     is_part, expected = "HX-Request" in request.headers, None
+    standing = request.standing = promotion.Answering.read()  # type: ignore[attr-defined]  # as `way_back` leaves it
     try:
-        recipe = line_recipes.recipe_of(SHARED)
+        recipe = line_recipes.recipe_of_row(standing.live.line)
     except RecipeInvalid as failure:
         if not is_part:
             raise
         return render(request, "training/_forecast.html", {"sentence": str(failure)})
     batch, played = batches.filled_with({SHARED: recipe})[SHARED]
+    now, by_itself = next_lessons.claimed(recipe, batch, played)
     try:
-        expected = forecast.of_batch(recipe, batch, played)
+        expected = forecast.of_samples(recipe, now, live=standing.live)
         said = expected.sentence
     except TalkbackError as failure:
         said = str(failure)
@@ -229,7 +231,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
         "busy": active,
         "held": waiting(active),
         "ready": expected.samples if expected else 0,
-        "cells": cells(recipe, batch, played),
+        "cells": cells(recipe, by_itself),
         "batch": batch,
     }
     return render(request, "training/forecast.html", context)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections import Counter
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from benchmarks.played_episodes import seed
 from checkpoints.models import Checkpoint
@@ -16,7 +19,7 @@ from tests.webapp.conftest import text_of
 from tests.webapp.worlds.conftest import Did
 from training import batches, line_recipes
 from training.models import Sample
-from webapp.console.worlds import attempts, endings, playback, standings
+from webapp.console.worlds import attempts, endings, playback, standings, success
 
 HOME = "/worlds/"
 
@@ -232,13 +235,17 @@ def test_a_short_group_says_why_as_the_group_itself_does(console, make_group, pl
         (2, ("solved", "failed"), {}, "judging"),
         (2, ("solved", "gave_up"), {"judged": True}, "judged"),
         (2, ("solved", "truncated"), {"split": "heldout"}, "examined"),
+        (3, ("solved", "failed"), {}, "judging"),  # its player left long ago
+        (3, ("solved",), {}, "short"),
     ],
 )
 def test_the_database_says_how_far_a_group_is_as_the_group_does(make_group, play, wanted, ends, fields, state):
-    group = make_group(attempts=wanted, **fields)
+    group, long_ago = make_group(attempts=wanted, **fields), timezone.now() - timedelta(days=1)
     for ending in ends:
-        play(group, ending)
+        play(group, ending, ended_at=long_ago if wanted == 3 else timezone.now())
     assert standings.annotated(Group.objects.all()).get().state == state
+    [told] = standings.told(Group.objects.all())
+    assert (told.state, told.endings) == (state, Counter(ends))
     assert group.standing().state == (state if state in ("playing", "short") else "complete")
 
 
@@ -251,6 +258,22 @@ def test_what_counts_is_the_same_for_the_database(make_group, play):
     counted = set(Episode.objects.filter(COUNTED))
     assert counted == {one for one in Episode.objects.all() if counts(one.ending, one.cut_by)}
     assert standings.annotated(Group.objects.all()).get().counted == len(counted) == 4
+    [told] = standings.told(Group.objects.all())
+    assert (told.counted, told.solved, told.full, sum(told.endings.values())) == (4, 1, 1, 8)
+    assert success.by_checkpoint(Episode.objects.all()) == success.worlds([told])[0].splits[0].rows
+
+
+def test_every_group_is_told_in_one_query(make_group, play, django_assert_num_queries):
+    judged, still = make_group(judged=True), make_group("night/2")
+    for group in (judged, still):
+        play(group), play(group, "failed")
+    make_group("night/3")  # without an attempt
+    with django_assert_num_queries(1):
+        told = standings.told(Group.objects.order_by("pk"))
+    assert sorted((one.state, one.waits, one.solved) for one in told) == [
+        ("judged", True, 1), ("judging", False, 1), ("short", False, 0)
+    ]  # fmt: skip
+    assert success.worlds(told)[0].states == {"judged": 1, "judging": 1, "short": 1}
 
 
 # ---------- doors ----------
@@ -327,6 +350,7 @@ def connection_counts():
             number += 1
             return execute(*args)
 
+        client.get(address)  # some things are kept for a while, and whether they are is no matter of the rows
         with connection.execute_wrapper(count):
             assert client.get(address).status_code == 200
         return number

@@ -44,8 +44,8 @@ ALARMING = 5
 def home(request: HttpRequest) -> HttpResponse:
     """Every world: success by checkpoint, what does not count, and what failed lately."""
     user = person(request)
-    episodes, groups = sights.episodes(user), sights.groups(user)
-    found = success.worlds(episodes)
+    groups = standings.told(sights.groups(user))
+    found = success.worlds(groups)
     lost = _tell_more(found, user) if found else []
     filling, fault = _next_training(Line.row_of(user))
     context = {
@@ -53,7 +53,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "lost": lost,
         "filling": filling,
         "fault": fault,
-        "waiting": standings.count_waiting(groups) if found else 0,
+        "waiting": sum(group.waits for group in groups),
         "alarms": _alarms() if may(user, "worlds") else [],
         "url": request.build_absolute_uri("/").rstrip("/"),
     }
@@ -69,16 +69,13 @@ def _judging(world: str) -> str:
 
 
 def _tell_more(worlds: Sequence[success.World], user: User) -> list[attempts.Row]:
-    """Have each world know how far its groups are, and why its latest unscorable attempts are. The attempts that were
-    lost last."""
-    states, episodes = standings.by_world(sights.groups(user)), sights.episodes(user)
-    lost = attempts.latest(episodes.filter(ending__in=endings.LOST), FAILURES)
-    void = attempts.latest(episodes.filter(ending__in=Episode.UNSCORED), VOIDS)
+    """Have each world know why its latest unscorable attempts are. The attempts that were lost last."""
+    episodes = sights.episodes(user)
+    lost, void = attempts.latest(episodes, (endings.LOST, FAILURES), (Episode.UNSCORED, VOIDS))
     rows = attempts.rows_of([*lost, *void], user)
     unscorable = rows[len(lost) :]
     for world in worlds:
         world.judging = _judging(world.name)
-        world.states = states[world.name]
         world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
     return rows[: len(lost)]
 
@@ -102,7 +99,7 @@ def listed(request: HttpRequest) -> HttpResponse:
         .distinct()[:200],
         "splits": success.SPLITS.items(),
         "endings": attempts.CHOICES.items(),
-        "by_checkpoint": _by_checkpoint(of_task) if of_task is not None else [],
+        "by_checkpoint": success.by_checkpoint(of_task) if of_task is not None else [],
     }
     return render(request, "worlds/attempts.html", context)
 
@@ -184,11 +181,6 @@ def _groups_of(rows: QuerySet[Group], chosen: Chosen, run: str) -> QuerySet[Grou
         learned = Episode.objects.filter(samples__run=int(run))
         rows = rows.filter(pk__in=learned.order_by().values("group"))
     return rows
-
-
-def _by_checkpoint(episodes: QuerySet[Episode]) -> list[success.Success]:
-    """How each checkpoint did at one task, the newest first."""
-    return [row for world in success.worlds(episodes) for split in world.splits for row in split.rows]
 
 
 def _next_training(line: Line) -> tuple[Filling | None, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import (
     Case,
@@ -33,36 +35,50 @@ NAMES = {
 
 TONES = {"playing": "active", "short": "warn", "judging": "active", "judged": "good", "learned": "good"}
 
-_IS_PLAYING = Q(playing__gt=0) | (Q(opened__lt=F("attempts")) & ~Q(is_left=True))
-STATE = Case(
-    When(_IS_PLAYING, then=Value("playing")),
-    When(counted__lt=FEWEST, then=Value("short")),
-    When(split=Group.Split.HELDOUT, then=Value("examined")),
-    When(taught__gt=0, then=Value("learned")),
-    When(judged_at__isnull=False, then=Value("judged")),
-    default=Value("judging"),
-    output_field=CharField(),
-)
-"""`Group.standing`, asked of the database, and what has become of a complete group since."""
+
+def _state(is_playing: Q) -> Case:
+    """`Group.standing`, asked of the database, and what has become of a complete group since."""
+    return Case(
+        When(is_playing, then=Value("playing")),
+        When(counted__lt=FEWEST, then=Value("short")),
+        When(split=Group.Split.HELDOUT, then=Value("examined")),
+        When(taught__gt=0, then=Value("learned")),
+        When(judged_at__isnull=False, then=Value("judged")),
+        default=Value("judging"),
+        output_field=CharField(),
+    )
+
+
+_IS_PLAYING, _IS_WANTING = Q(playing__gt=0), Q(opened__lt=F("attempts"))
 
 
 def annotated(groups: QuerySet[Group]) -> QuerySet[Group]:
     """Groups that know their `state`, and how many attempts were `opened`, are `playing`, are `counted`, were `taught`
     and were `solved`."""
 
-    def number(**which: object) -> Count:
-        return Count("episodes", filter=Q(**{f"episodes__{name}": value for name, value in which.items()}))
+    # No group has the number 0: a constant in its place is none that PostgreSQL takes to group by.
+    is_left = Case(When(pk__in=_left(groups) or [0], then=Value(True)), default=Value(False))
+    rows = _counted(groups).annotate(is_left=is_left)
+    return rows.annotate(state=_state(_IS_PLAYING | (_IS_WANTING & ~Q(is_left=True))))
 
+
+def _counted(groups: QuerySet[Group]) -> QuerySet[Group]:
+    counted = _number(ending__in=(*Episode.SETTLED, Episode.Ending.TRUNCATED)) - _number(**FULL)
     return groups.annotate(
         opened=Count("episodes"),
-        # No group has the number 0: a constant in its place is none that PostgreSQL takes to group by.
-        is_left=Case(When(pk__in=_left(groups) or [0], then=Value(True)), default=Value(False)),
-        playing=number(status=Episode.Status.PLAYING),
-        counted=number(ending__in=(*Episode.SETTLED, Episode.Ending.TRUNCATED))
-        - number(ending=Episode.Ending.TRUNCATED, cut_by=Episode.Cut.CONTEXT),
-        taught=number(status=Episode.Status.LEARNED),
-        solved=number(ending=Episode.Ending.SOLVED),
-    ).annotate(state=STATE)
+        playing=_number(status=Episode.Status.PLAYING),
+        counted=counted,
+        taught=_number(status=Episode.Status.LEARNED),
+        solved=_number(ending=Episode.Ending.SOLVED),
+    )
+
+
+FULL = {"ending": Episode.Ending.TRUNCATED, "cut_by": Episode.Cut.CONTEXT}
+"""An attempt whose window was full: it does not count."""
+
+
+def _number(**which: object) -> Count:
+    return Count("episodes", filter=Q(**{f"episodes__{name}": value for name, value in which.items()}))
 
 
 def _left(groups: QuerySet[Group]) -> list[int]:
@@ -81,17 +97,70 @@ def reason(group: Group) -> str:
     return why_short(group.opened, group.counted) if group.state == "short" else ""  # type: ignore[attr-defined]  # it is annotated
 
 
-def by_world(groups: QuerySet[Group]) -> dict[str, Counter[str]]:
-    """How many groups are how far, by world. One query."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    rows = annotated(groups.order_by()).values_list("world", "state")  # type: ignore[misc]  # it is annotated
-    for world, state in rows:
-        found[world][state] += 1
-    return found
+@dataclass(frozen=True)
+class Told:
+    """A group in figures: how far it is, and what came of its attempts."""
+
+    world: str
+    split: str
+    task: str
+    checkpoint: int
+    """Its number."""
+    state: str
+    solved: int
+    counted: int
+    full: int
+    """Attempts whose window was full."""
+    endings: dict[str, int]
+    """How many attempts ended how, those left out that none did; empty: being played."""
+    waits: bool
+    """It is judged, and has steps that wait for training."""
 
 
-def count_waiting(groups: QuerySet[Group]) -> int:
-    """How many of these groups are judged and have steps that wait for training. One query."""
+ENDINGS = ("", *Episode.Ending.values)
+
+
+def told(groups: QuerySet[Group]) -> list[Told]:
+    """Each of these groups. One query."""
     # The steps first: those that wait are few, and groups are many.
-    ready = Sample.objects.filter(status=Sample.Status.READY, episode__isnull=False)
-    return groups.order_by().filter(pk__in=ready.values("episode__group"), judged_at__isnull=False).count()
+    ready = Sample.objects.filter(status=Sample.Status.READY, episode__isnull=False).values("episode__group")
+    ended = {f"ended_{at}": _number(ending=ending) for at, ending in enumerate(ENDINGS)}
+    rows = (
+        _counted(groups.order_by())
+        .annotate(
+            number=F("checkpoint__number"),
+            full=_number(**FULL),
+            **ended,
+            ready=Count("episodes", filter=Q(pk__in=ready)),
+            last=Max("episodes__ended_at"),
+            lease=Max("episodes__lease_s"),
+        )
+        .annotate(otherwise=_state(_IS_PLAYING))
+    )
+    return list(_told(rows.values(*OF_GROUP, *ended)))
+
+
+OF_GROUP = (
+    *("world", "split", "task", "number", "attempts", "judged_at"),
+    *("opened", "solved", "counted", "full", "ready", "last", "lease", "otherwise"),
+)
+
+
+def _told(rows: QuerySet[Group, dict[str, Any]]) -> Iterator[Told]:
+    now = timezone.now()
+    for row in rows:
+        judged, last = row["judged_at"] is not None, row["last"]
+        is_wanting = row["attempts"] is not None and row["opened"] < row["attempts"]
+        is_left = not judged and last is not None and is_quiet([(last, row["lease"])], now)
+        yield Told(
+            row["world"],
+            row["split"],
+            row["task"],
+            row["number"],
+            "playing" if is_wanting and not is_left else row["otherwise"],
+            row["solved"],
+            row["counted"],
+            row["full"],
+            {ending: row[f"ended_{at}"] for at, ending in enumerate(ENDINGS) if row[f"ended_{at}"]},
+            judged and row["ready"] > 0,
+        )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Count, Q, QuerySet
 from django.utils.translation import gettext_lazy, pgettext, pgettext_lazy
 
 from core.statistics import Arm, Bounds, wilson
-from episodes.models import COUNTED, Episode, Group, counts
+from episodes.models import COUNTED, Episode, Group
 from webapp.charts import shares
 from webapp.console.worlds import standings
 from webapp.console.worlds.attempts import Row
+from webapp.console.worlds.standings import Told
 
 SPLITS = {Group.Split.TRAIN: pgettext_lazy("split", "train"), Group.Split.HELDOUT: gettext_lazy("held-out")}
 """Each split as pages name it."""
@@ -124,32 +125,39 @@ class World:
         return self.endings[Episode.Ending.CANCELLED]
 
 
-def worlds(episodes: QuerySet[Episode]) -> list[World]:
-    """Every world with what its attempts came to, by name. Two queries."""
-    by_end = episodes.order_by().values_list(
-        "group__world", "group__split", "group__checkpoint__number", "ending", "cut_by"
-    )
-    found = tallied(by_end.annotate(Count("pk")))
-    for name, split, _, solved, played in tasks(episodes):
+def worlds(groups: Sequence[Told]) -> list[World]:
+    """Every world of which there is an attempt in these groups, by name, with what its attempts came to."""
+    found: dict[str, World] = {}
+    seen: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
+    by_task: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for group in groups:
+        if not group.endings:
+            continue
+        world = found.setdefault(group.world, World(group.world))
+        world.endings.update(group.endings)
+        world.full += group.full
+        for sums in (seen[group.world, group.split, group.checkpoint], by_task[group.world, group.split, group.task]):
+            sums[0] += group.solved
+            sums[1] += group.counted
+    for (name, split, checkpoint), (solved, played) in sorted(seen.items(), key=lambda one: -one[0][2]):
+        if played:
+            _split(found[name], split).rows.append(Success(checkpoint, solved, played))
+    for (name, split, _), (solved, played) in by_task.items():
         _split(found[name], split).tasks.add(solved, played)
+    for group in groups:
+        if group.world in found:
+            found[group.world].states[group.state] += 1
     return [found[name] for name in sorted(found)]
 
 
-def tallied(rows: Iterable[tuple[str, str, int, str, str, int]]) -> dict[str, World]:
-    """Worlds of (world, split, checkpoint, ending, cut by, how many), each row of its own."""
-    found: dict[str, World] = {}
-    seen: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
-    for name, split, checkpoint, ending, cut_by, number in rows:
-        world = found.setdefault(name, World(name))
-        world.endings[ending] += number
-        if ending == Episode.Ending.TRUNCATED and cut_by == Episode.Cut.CONTEXT:
-            world.full += number
-        if counts(ending, cut_by):
-            seen[name, split, checkpoint][0] += number if ending == Episode.Ending.SOLVED else 0
-            seen[name, split, checkpoint][1] += number
-    for (name, split, checkpoint), (solved, played) in sorted(seen.items(), key=lambda one: -one[0][2]):
-        _split(found[name], split).rows.append(Success(checkpoint, solved, played))
-    return found
+def by_checkpoint(episodes: QuerySet[Episode]) -> list[Success]:
+    """How each checkpoint did at these attempts, by world and split, the newest first. One query."""
+    rows = episodes.order_by().values_list("group__world", "group__split", "group__checkpoint__number")
+    found = sorted(rows.annotate(**TALLY), key=lambda row: (row[0], row[1] != Group.Split.TRAIN, -row[2]))
+    return [Success(number, solved, played) for _, _, number, solved, played in found if played]
+
+
+TALLY = {"solved": Count("pk", filter=Q(ending=Episode.Ending.SOLVED)), "played": Count("pk", filter=COUNTED)}
 
 
 def tasks(
@@ -161,9 +169,8 @@ def tasks(
         same = Q(group__task=task)
         within = same & Q(group__world=world, group__split__gt=split)
         episodes = episodes.filter(Q(group__task__gt=task) | same & Q(group__world__gt=world) | within)
-    counted = {"solved": Count("pk", filter=Q(ending=Episode.Ending.SOLVED)), "played": Count("pk", filter=COUNTED)}
     rows = episodes.order_by("group__task", "group__world", "group__split")
-    return rows.values_list("group__world", "group__split", "group__task").annotate(**counted)
+    return rows.values_list("group__world", "group__split", "group__task").annotate(**TALLY)
 
 
 def _split(world: World, name: str) -> Split:
