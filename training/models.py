@@ -155,6 +155,7 @@ class Sample(Stateful):
             # Counted on every overview: a sample's row holds its tokens.
             models.Index(fields=("status", "moved_at"), name="samples_by_state"),
             models.Index(fields=("run", "status", "origin"), name="samples_of_runs"),
+            models.Index(fields=("line", "status"), name="samples_of_lines"),
         )
 
     def __str__(self) -> str:

@@ -19,7 +19,8 @@ HALF = Amounts(turns=400, chats=20, checkpoints=20, people=12, episodes=96, deed
 WHOLE = Amounts(turns=800, chats=40, checkpoints=40, people=24, episodes=192, deeds=120)
 
 MORE = {
-    "console:checkpoint": 24, "console:checkpoint, one that answered": 24, "console:hints": 13, "console:hint": 13,
+    "console:checkpoint": 24, "console:checkpoint, one that answered": 24,
+    "console:hint_acceptance": 13,  # with the desk over it, where no script asked for it
 }  # fmt: skip
 """Pages that make more than MOST queries, and how many: none may make more than stands here."""
 
