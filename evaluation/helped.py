@@ -258,8 +258,8 @@ def _regenerated(turns: QuerySet[Turn]) -> dict[int, Arm]:
     """Whole replies that were kept, and those that were asked for once more, by checkpoint."""
     whole = turns.filter(finish_reason__in=firsts.WHOLE).order_by("-created_at")
     # All keys are put in order, and the newest rows alone are read.
-    newest = Turn.objects.filter(pk__in=whole.values("pk")[:MOST]).order_by().annotate(marked=Cast("marks", TextField()))
-    again = Count("pk", filter=Q(marked__contains='"regenerated"'))
+    newest = Turn.objects.filter(pk__in=whole.values("pk")[:MOST]).order_by().annotate(told=Cast("marks", TextField()))
+    again = Count("pk", filter=Q(told__contains='"regenerated"'))
     rows = newest.values("checkpoint__number").annotate(every=Count("pk"), again=again)
     counts = rows.order_by("checkpoint__number").values_list("checkpoint__number", "every", "again")
     return {number: Arm(every - again, again) for number, every, again in counts}
