@@ -183,6 +183,10 @@ class Client:
         answer = await self._asked("POST", f"/episodes/{episode}/actions", {"turn": turn, "call": call})
         return bool(answer["first"])
 
+    async def renew(self, episode: str) -> None:
+        """Its player is alive: the lease begins anew."""
+        await self._asked("POST", f"/episodes/{episode}/alive")
+
     async def close_episode(self, episode: str, ended: Mapping[str, Any]) -> Mapping[str, Any]:
         """Say how it ended: status, outcome, truncated_by, checks, cost, scores."""
         return await self._asked("POST", f"/episodes/{episode}/close", ended)

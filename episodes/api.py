@@ -24,6 +24,7 @@ from episodes.shapes import (
     ExamClosed,
     ExamList,
     ExamShown,
+    LeaseShown,
 )
 
 router = Router(auth=Bearer("episodes"), tags=["episodes"])
@@ -65,6 +66,14 @@ async def close_episode(request: HttpRequest, episode: UUID, body: EpisodeEnded)
         body.status, body.outcome, body.truncated_by or "", body.checks, body.cost, body.scores, body.reason
     )
     return await sync_to_async(lambda: describe(attempts.close(key_of(request), episode, result)))()
+
+
+@router.post("/episodes/{uuid:episode}/alive", summary="Its player is alive", response=LeaseShown)
+async def renew_lease(request: HttpRequest, episode: UUID) -> dict[str, Any]:
+    """The lease begins anew. For what asks for nothing meanwhile: a player whose turn has not come, a world that works
+    for long."""
+    row = await sync_to_async(attempts.renew)(key_of(request), episode)
+    return {"object": "episode.lease", "id": str(row.pk), "lease_until": seconds(row.lease_until)}
 
 
 @router.post("/episodes/{uuid:episode}/actions", summary="May this action happen?", response=ActionClaimed)

@@ -214,6 +214,17 @@ def end(episode: Episode, result: Result) -> None:
         sessions.close(episode.session)
 
 
+@transaction.atomic
+def renew(key: ApiKey, pk: UUID) -> Episode:
+    """Its player is alive: the lease begins anew. Raises EpisodeClosed or EpisodeNotFound."""
+    episode = locked(find(key, pk).pk)
+    if episode.status != Episode.Status.PLAYING:
+        raise EpisodeClosed("This episode is over: it has no lease any more.")
+    episode.lease_until = timezone.now() + timedelta(seconds=episode.lease_s)
+    episode.save(update_fields=["lease_until"])
+    return episode
+
+
 def result_of(episode: Episode) -> Result:
     told = (episode.checks, episode.cost, episode.scores, episode.reason)
     return Result(episode.ending, episode.outcome, episode.cut_by, *told)

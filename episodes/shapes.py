@@ -169,6 +169,12 @@ class ActionClaimed(BaseModel):
     first: bool = Field(description="True once: do it then, and never otherwise.")
 
 
+class LeaseShown(BaseModel):
+    object: Literal["episode.lease"]
+    id: str
+    lease_until: int = Field(description="Seconds since 1970.")
+
+
 class ExamShown(BaseModel):
     object: Literal["episode.exam"]
     id: int

@@ -116,7 +116,7 @@ def run_part(name: str, part: Part, arguments: Sequence[str]) -> Outcome:
         print(f"\n== {name}, alone: what failed ==", flush=True)
         options = [argument for argument in arguments if argument not in postgres.named_tests(arguments)]
         alone, said = run_pytest(command_of(part._replace(workers=1), [*failed, *options]))
-        if alone in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        if alone in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and "failed" in said:
             status, unsteady = alone, [test for test in failed if test not in said["failed"]]
             failed = [test for test in failed if test in said["failed"]]
     return Outcome(name, part, status, time.monotonic() - started, list(failed), lacking, left_to, unsteady)

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Count, DateTimeField, Exists, F, Q, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Cast, Coalesce
 from django.utils.translation import gettext as _
 
 from checkpoints.models import SHARED, Checkpoint, Line
@@ -120,7 +120,7 @@ def _counted(lines: Mapping[str, Recipe]) -> Iterator[tuple[Any, ...]]:
 
 
 def _counted_in(line: str, recipe: Recipe) -> Iterator[QuerySet[Any, Any]]:
-    unjudged = Value(None, output_field=DateTimeField())
+    unjudged = Cast(Value(None), DateTimeField())  # of a bare NULL PostgreSQL makes a text
     waits = Q(run__isnull=True) & (Q(passed_by__isnull=True) if recipe.awaited else Q())
     counts = {
         "every": Count("pk"),

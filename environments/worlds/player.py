@@ -24,6 +24,8 @@ from environments.worlds.width import Room, Width
 Result = TypeVar("Result")
 
 LEASE_S = 600
+SIGNS = 3
+"""So many times in a lease a player says that it is alive: one that is lost ends no attempt."""
 MOST_NAME = 200
 """Characters of a group's name."""
 MOST_REASON = 400
@@ -136,7 +138,22 @@ class _Night:
                 for one in opened:
                     await finish(self._end(_stopped(_named(blank, one))))
                 raise
-            return await self._attempt(task, _named(blank, opened[0]), str(opened[0]["key"]))
+            attempt = _named(blank, opened[0])
+            alive = asyncio.ensure_future(self._stay_alive(attempt.episode))
+            try:
+                return await self._attempt(task, attempt, str(opened[0]["key"]))
+            finally:
+                alive.cancel()
+
+    async def _stay_alive(self, episode: str) -> None:
+        """Say that this attempt is played: while it waits for its turn, or its world works, it asks for nothing."""
+        while True:
+            await asyncio.sleep(self.way.lease_s / SIGNS)
+            with suppress(Unreachable):
+                try:
+                    await self.client.renew(episode)
+                except Refused:  # it is over, and its own requests are told so
+                    return
 
     async def _open(self, blank: Played, opened: list[Mapping[str, Any]]) -> None:
         about = (blank.world, blank.task, blank.split, blank.group, blank.attempt)

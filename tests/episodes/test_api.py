@@ -202,6 +202,7 @@ async def test_its_key_reads_nothing_else_and_says_nothing_of_itself(ask, begin,
         (f"episodes/{mine['id']}/close", SOLVED),
         (f"episodes/{others['id']}/close", SOLVED),
         (f"episodes/{mine['id']}/actions", {"turn": spoken}),
+        (f"episodes/{mine['id']}/alive", {}),
         ("episodes", TASK | {"attempt": 2}),
         ("feedback", {"completion_id": spoken, "thumb": "up"}),
     ):
@@ -215,7 +216,7 @@ async def test_another_persons_key_sees_no_episode(ask, begin, ben):
     episode = await begin()
     secret = (await issued(ben)).secret
     assert code(await ask(f"episodes/{episode['id']}", method="get", secret=secret)) == (404, "episode_not_found")
-    for path, body in (("close", SOLVED), ("actions", {"turn": "chatcmpl-1"})):
+    for path, body in (("close", SOLVED), ("actions", {"turn": "chatcmpl-1"}), ("alive", {})):
         assert code(await ask(f"episodes/{episode['id']}/{path}", body, secret=secret)) == (404, "episode_not_found")
     # Their groups go by the same names, and are theirs.
     status, theirs = await ask("episodes", TASK, secret=secret)
@@ -364,7 +365,9 @@ async def test_a_lease_that_lapses_is_the_worlds_failure(ask, begin, say):
     assert "no sign of life" in said["error"]["message"]
 
 
-@pytest.mark.parametrize("sign", ["a request", "the end of a reply", "a reply that is being written", "an action"])
+@pytest.mark.parametrize(
+    "sign", ["a request", "the end of a reply", "a reply that is being written", "an action", "its word"]
+)
 async def test_a_sign_of_life_keeps_the_lease(ask, begin, say, sign):
     episode = await begin()
     spoken, _ = await say(episode)
@@ -375,12 +378,21 @@ async def test_a_sign_of_life_keeps_the_lease(ask, begin, say, sign):
         await Turn.objects.aupdate(served_at=timezone.now())
     elif sign == "a reply that is being written":
         await Turn.objects.aupdate(status=Turn.Status.ANSWERING)
-    else:
+    elif sign == "an action":
         await ask(f"episodes/{episode['id']}/actions", {"turn": spoken})
+    else:
+        status, said = await ask(f"episodes/{episode['id']}/alive")
+        assert (status, said["id"]) == (200, episode["id"])
     assert await sync_to_async(lapses.close_lapsed)() == 0
     row = await Episode.objects.aget()
     assert row.status == Episode.Status.PLAYING
     assert row.lease_until > timezone.now() + timedelta(seconds=590)
+
+
+async def test_an_episode_that_is_over_is_not_kept_alive(ask, begin):
+    episode = await begin()
+    await ask(f"episodes/{episode['id']}/close", SOLVED)
+    assert code(await ask(f"episodes/{episode['id']}/alive")) == (409, "episode_closed")
 
 
 async def test_a_group_is_complete_when_all_ended_and_two_count(ask, begin):

@@ -39,6 +39,7 @@ def test_a_batch_is_exactly_its_size_oldest_first(ready):
     assert (run.parent, run.seed) == (Checkpoint.live(), run.pk)
 
 
+@pytest.mark.postgres
 def test_many_lines_have_the_batches_that_each_has_alone_by_as_few_questions(
     ready, monkeypatch, django_assert_num_queries
 ):

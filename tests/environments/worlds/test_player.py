@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.utils import timezone
 
 from chat.models import Turn
 from chat.replying import replies
 from checkpoints.models import Checkpoint
 from environments.client import Refused
 from environments.errors import SandboxUnavailable
+from environments.worlds import player
 from environments.worlds.base import Call, Seen
 from environments.worlds.harness import Sampling
 from environments.worlds.player import Way, play
@@ -19,6 +23,7 @@ from environments.worlds.till import Till, TillAttempt
 from environments.worlds.width import Width
 from episodes.models import Action, Episode, Group
 from gpu_workers.errors import EngineUnavailable
+from tests.chat.conftest import until
 from tests.environments.worlds.conftest import called, copy_model, keep_till
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -230,6 +235,24 @@ async def test_a_night_that_is_stopped_calls_its_attempts_off(client, world, kee
     keeps_till.otherwise = keep_till
     again = await play(client, world, tasks, 2, way=Way(sampling=WORDS))
     assert [one.status for one in again].count("solved") == 4 - len(episodes)
+
+
+async def test_an_attempt_that_asks_for_nothing_while_its_world_works_keeps_its_lease(client, keeps_till, monkeypatch):
+    monkeypatch.setattr(player, "SIGNS", 6_000)  # of 600 s: every tenth of a second
+    works = threading.Event()
+
+    class Slow(Till):
+        def open(self, *about):
+            works.wait(60)
+            return super().open(*about)
+
+    night = asyncio.ensure_future(play(client, Slow(), Slow().tasks("train", 1, seed=1), 1, way=Way(sampling=WORDS)))
+    await until(Episode.objects.aexists, "the attempt is open")
+    await Episode.objects.aupdate(lease_until=timezone.now() - timedelta(seconds=1))
+    await until(lambda: Episode.objects.filter(lease_until__gt=timezone.now()).aexists(), "the lease is renewed")
+    works.set()
+    (one,) = await night
+    assert one.status == "solved"
 
 
 async def test_an_episode_that_talkback_ended_is_left_as_it_says(client, world, keeps_till):

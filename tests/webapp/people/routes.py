@@ -109,6 +109,7 @@ KEYS = {
         "episodes",
         "v1/episodes", "v1/episodes/exams", "v1/episodes/exams/<row:exam>/close", "v1/episodes/<uuidstr:episode>",
         "v1/episodes/<uuidstr:episode>/close", "v1/episodes/<uuidstr:episode>/actions",
+        "v1/episodes/<uuidstr:episode>/alive",
     ),
 }  # fmt: skip
 """Of /v1, by path: the scope that a key needs; ANY is any open key."""

@@ -282,7 +282,9 @@ def test_a_run_shows_what_it_says_of_agents_and_leads_to_its_groups(console, pai
     listed = text_of(console.get(f"/worlds/groups/?run={run.pk}"))
     assert group.name in listed
     assert "other" not in listed
-    assert '<td class="number">1 of 2</td>' in listed  # of two attempts, though they had three steps
+    assert (
+        '<td data-label="Solved" class="number">1 of 2</td>' in listed
+    )  # of two attempts, though they had three steps
 
 
 def test_a_run_without_agents_says_nothing_of_them(console, make_run):

@@ -60,7 +60,8 @@ def test_success_by_checkpoint_counts_what_counts_with_its_interval(console, mak
     html = text_of(console.get(HOME))
     # 3 of 4 count as solved: not of 7. Wilson's interval of 3 of 4 is 0.3006 to 0.9544.
     assert (
-        '<td class="number">3 of 4</td><td class="number">0.75</td><td class="number nowrap">0.30 to 0.95</td>' in html
+        '<td data-label="Solved" class="number">3 of 4</td><td data-label="Share" class="number">0.75</td>'
+        '<td data-label="95 %" class="number nowrap">0.30 to 0.95</td>' in html
     )
     assert 'aria-label="@0: 3 of 4 solved, 30% to 95%."' in html  # the same as a picture
     assert "1 task: 0 always solved, 1 at times, 0 never" in html
