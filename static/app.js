@@ -25,7 +25,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
     }
   }
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
-  if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
+  if (chip) reopen(arriving.matches?.("details") ? arriving : find("details", arriving));
 });
 
 function takePlace(standing, arriving) {
@@ -184,7 +184,7 @@ function keepTyping(standing, arriving) {
     const opened = twin.closest(".opened");
     if (opened) setOpen(opened, true);
     for (let around = twin.closest("details"); around; around = around.parentElement.closest("details")) {
-      around.open = true;
+      reopen(around);
     }
   }
 }
@@ -210,11 +210,20 @@ function foldsOf(turn) {
   });
 }
 
+// What is drawn anew as open as it was says so ("toggle") as if its person had just opened it: that moves nothing.
+const reopened = new WeakSet();
+
+function reopen(fold) {
+  if (!fold) return;
+  fold.open = true;
+  reopened.add(fold);
+}
+
 // What a person has opened stays open.
 function keepOpen(standing, arriving) {
   const after = new Map(foldsOf(arriving));
   for (const [name, fold] of foldsOf(standing)) {
-    if (fold.open && after.has(name)) after.get(name).open = true;
+    if (fold.open && after.has(name)) reopen(after.get(name));
   }
   for (const opened of standing.querySelectorAll(".opened:not([hidden])")) {
     const twin = find(`#${CSS.escape(opened.id)}`, arriving);
@@ -447,11 +456,10 @@ document.addEventListener("change", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
+    if (reopened.delete(event.target)) return;
     if (event.target.matches(".menu[open], .file[open]")) bring(event.target).then(() => bringIntoView(event.target.lastElementChild));
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
     else if (event.target.matches(".edit[open]")) {
-      const drawnOpen = document.activeElement !== document.body && !event.target.contains(document.activeElement);
-      if (drawnOpen) return; // its turn was drawn anew, and its person is at something else by now
       find("textarea", event.target).focus({ preventScroll: true });
       bringIntoView(event.target);
     }
