@@ -58,6 +58,7 @@ function leave(standing) {
 
 // A press that began on a button is a click only if that very button is still there when it ends.
 const held = new Map();
+let isOwed = false; // a look at the whole page
 
 function takeLater(turn) {
   turn.remove();
@@ -65,7 +66,7 @@ function takeLater(turn) {
 }
 
 for (const end of ["pointerup", "pointercancel", "keyup"]) {
-  document.addEventListener(end, () => held.size && setTimeout(takeHeld)); // after the click
+  document.addEventListener(end, () => (held.size || isOwed) && setTimeout(takeHeld)); // after the click
 }
 
 function takeHeld() {
@@ -75,6 +76,8 @@ function takeHeld() {
     if (standing && !saysTheSame(standing, turn)) takePlace(standing, turn);
   }
   held.clear();
+  if (isOwed) refresh();
+  isOwed = false;
 }
 
 // The rest of a cut reply is being written, in its own place.
@@ -622,6 +625,8 @@ async function refresh() {
   const standing = find("#turns");
   const arriving = find("#turns", fresh);
   if (!arriving) return;
+  isOwed = Boolean(find(":active", standing));
+  if (isOwed) return;
   const comeBack = leave(standing);
   for (const turn of arriving.children) {
     const old = document.getElementById(turn.id);

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from chat.models import Turn
+
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
 from tests.browser.fitting import becomes
-from tests.chat.test_browser import draw_again, say
+from tests.chat.test_browser import draw_again, say, stands
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
@@ -50,3 +52,18 @@ async def test_a_person_who_reads_elsewhere_is_not_brought_back_to_what_they_lef
     await expect(tab.locator(f".{fold}[open]")).to_have_count(1)
     assert await tab.locator(".scroll").evaluate("one => one.scrollTop") == 10
     assert await tab.evaluate("document.activeElement === document.body")
+
+
+async def test_a_thumb_that_is_being_pressed_when_the_page_asks_what_it_missed_is_given(open_tab, engine, session):
+    tab = await open_tab()
+    await say(tab, "Say hello")
+    thumb = tab.get_by_role("button", name="Bad reply")
+    await thumb.focus()
+    await tab.keyboard.down("Space")
+    await Turn.objects.filter(session=session).aupdate(finish_reason="length")
+    await tab.evaluate("refresh()")
+    await expect(tab.get_by_text("Cut off at its length limit.")).to_have_count(0)  # not under the press
+    await tab.keyboard.up("Space")
+    await expect(thumb).to_have_attribute("aria-pressed", "true")
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
+    assert [said.value for said in await stands("thumb")] == [-1]
