@@ -186,6 +186,24 @@ async def test_a_link_keeps_the_focus_when_the_answer_for_its_place_brings_anoth
     await expect(link).to_be_focused()
 
 
+async def test_of_parts_pushed_under_a_press_the_newest_is_shown(open_tab, operator):
+    tab = await open_tab("/connect/")
+    await tab.evaluate("""() => document.getElementById("main").insertAdjacentHTML(
+        "afterbegin", "<section id=whole><h2 id=part>Old</h2><p>Old</p></section>")""")
+    await tab.locator("#whole > p").hover()
+    await tab.mouse.down()
+    await tab.evaluate("""() => {
+        for (const pushed of [
+            "<section id=whole hx-swap-oob=true><h2 id=part>New</h2><p>New</p></section>",
+            "<h2 id=part hx-swap-oob=true>Newer</h2>",
+        ]) htmx.swap(document.body, pushed, { swapStyle: "none" });
+    }""")
+    await expect(tab.locator("#whole > p")).to_have_text("Old")  # not under the press
+    await tab.mouse.up()
+    await expect(tab.locator("#whole > p")).to_have_text("New")
+    await expect(tab.locator("#part")).to_have_text("Newer")
+
+
 async def test_a_link_that_is_being_pressed_while_its_place_is_asked_for_anew_is_followed(open_tab, operator):
     tab = await open_tab("/console/engines/")
     await tab.locator("#engines a[href$='/judges/']").hover()
