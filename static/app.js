@@ -44,7 +44,8 @@ function leave(standing) {
   const at = document.activeElement;
   if (!standing.contains(at)) return () => {};
   const { id } = at.closest("[id]");
-  const kind = [at.localName, ...at.classList].map((name) => CSS.escape(name)).join(".");
+  const lasting = [...at.classList].filter((name) => !name.startsWith("htmx-")); // its request may be on its way
+  const kind = [at.localName, ...lasting].map((name) => CSS.escape(name)).join(".");
   const alike = () => [...document.querySelectorAll(`#${CSS.escape(id)} ${kind}`)];
   const place = alike().indexOf(at);
   const caret = at.matches("textarea") && [at.selectionStart, at.selectionEnd, at.selectionDirection];

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+
 import pytest
 
 from chat.models import Turn
@@ -9,7 +12,7 @@ from chat.models import Turn
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import Page, expect
 
-from tests.browser.fitting import becomes
+from tests.browser.fitting import becomes, hold
 from tests.chat.test_browser import draw_again, say, stands
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
@@ -67,3 +70,29 @@ async def test_a_thumb_that_is_being_pressed_when_the_page_asks_what_it_missed_i
     await expect(thumb).to_have_attribute("aria-pressed", "true")
     await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
     assert [said.value for said in await stands("thumb")] == [-1]
+
+
+async def test_a_link_whose_answer_is_on_its_way_keeps_the_focus_when_the_page_is_drawn_anew(
+    open_tab, engine, session, monkeypatch
+):
+    monkeypatch.setattr("chat.branches.SHOWN", 1)
+    tab = await open_tab()
+    for times in (1, 2):
+        await say(tab, "And then?")
+        await expect(tab.get_by_role("button", name="Bad reply")).to_have_count(times)
+    await tab.reload()
+    link = tab.get_by_role("link", name="Earlier messages")
+    asked = asyncio.Event()
+
+    async def never(route) -> None:
+        asked.set()
+
+    await hold(tab, re.compile(r"\?before="), never)
+    await link.evaluate("link => link.focus({ preventScroll: true })")
+    await tab.keyboard.press("Enter")
+    await asyncio.wait_for(asked.wait(), 30)
+    await expect(link).to_contain_class("htmx-request")
+    await Turn.objects.filter(session=session).aupdate(finish_reason="length")
+    await tab.evaluate("refresh()")
+    await expect(tab.get_by_text("Cut off at its length limit.", exact=True)).to_be_visible()
+    await expect(link).to_be_focused()
