@@ -25,7 +25,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
     }
   }
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
-  if (chip) (arriving.matches?.("details") ? arriving : find("details", arriving))?.setAttribute("open", "");
+  if (chip) reopen(arriving.matches?.("details") ? arriving : find("details", arriving));
 });
 
 function takePlace(standing, arriving) {
@@ -44,7 +44,8 @@ function leave(standing) {
   const at = document.activeElement;
   if (!standing.contains(at)) return () => {};
   const { id } = at.closest("[id]");
-  const kind = [at.localName, ...at.classList].map((name) => CSS.escape(name)).join(".");
+  const lasting = [...at.classList].filter((name) => !name.startsWith("htmx-")); // its request may be on its way
+  const kind = [at.localName, ...lasting].map((name) => CSS.escape(name)).join(".");
   const alike = () => [...document.querySelectorAll(`#${CSS.escape(id)} ${kind}`)];
   const place = alike().indexOf(at);
   const caret = at.matches("textarea") && [at.selectionStart, at.selectionEnd, at.selectionDirection];
@@ -58,6 +59,7 @@ function leave(standing) {
 
 // A press that began on a button is a click only if that very button is still there when it ends.
 const held = new Map();
+let isOwed = false; // a look at the whole page
 
 function takeLater(turn) {
   turn.remove();
@@ -65,7 +67,7 @@ function takeLater(turn) {
 }
 
 for (const end of ["pointerup", "pointercancel", "keyup"]) {
-  document.addEventListener(end, () => held.size && setTimeout(takeHeld)); // after the click
+  document.addEventListener(end, () => (held.size || isOwed) && setTimeout(takeHeld)); // after the click
 }
 
 function takeHeld() {
@@ -75,6 +77,8 @@ function takeHeld() {
     if (standing && !saysTheSame(standing, turn)) takePlace(standing, turn);
   }
   held.clear();
+  if (isOwed) refresh();
+  isOwed = false;
 }
 
 // The rest of a cut reply is being written, in its own place.
@@ -184,7 +188,7 @@ function keepTyping(standing, arriving) {
     const opened = twin.closest(".opened");
     if (opened) setOpen(opened, true);
     for (let around = twin.closest("details"); around; around = around.parentElement.closest("details")) {
-      around.open = true;
+      reopen(around);
     }
   }
 }
@@ -210,11 +214,20 @@ function foldsOf(turn) {
   });
 }
 
+// What is drawn anew as open as it was says so ("toggle") as if its person had just opened it: that moves nothing.
+const reopened = new WeakSet();
+
+function reopen(fold) {
+  if (!fold) return;
+  fold.open = true;
+  reopened.add(fold);
+}
+
 // What a person has opened stays open.
 function keepOpen(standing, arriving) {
   const after = new Map(foldsOf(arriving));
   for (const [name, fold] of foldsOf(standing)) {
-    if (fold.open && after.has(name)) after.get(name).open = true;
+    if (fold.open && after.has(name)) reopen(after.get(name));
   }
   for (const opened of standing.querySelectorAll(".opened:not([hidden])")) {
     const twin = find(`#${CSS.escape(opened.id)}`, arriving);
@@ -447,11 +460,10 @@ document.addEventListener("change", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
+    if (reopened.delete(event.target)) return;
     if (event.target.matches(".menu[open], .file[open]")) bring(event.target).then(() => bringIntoView(event.target.lastElementChild));
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
     else if (event.target.matches(".edit[open]")) {
-      const drawnOpen = document.activeElement !== document.body && !event.target.contains(document.activeElement);
-      if (drawnOpen) return; // its turn was drawn anew, and its person is at something else by now
       find("textarea", event.target).focus({ preventScroll: true });
       bringIntoView(event.target);
     }
@@ -614,6 +626,8 @@ async function refresh() {
   const standing = find("#turns");
   const arriving = find("#turns", fresh);
   if (!arriving) return;
+  isOwed = Boolean(find(":active", standing));
+  if (isOwed) return;
   const comeBack = leave(standing);
   for (const turn of arriving.children) {
     const old = document.getElementById(turn.id);

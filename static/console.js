@@ -21,21 +21,22 @@ function grow() {
   }
 }
 
-let focused = null;
-let unfolded = [];
+const kept = new WeakMap(); // of each part its own: an answer may bring others along, amid its own swap
 
 function keep(part) {
   const active = document.activeElement;
-  focused = part !== active && part.contains(active) ? active : null;
-  unfolded = [...part.querySelectorAll("details[id][open]")].map((details) => details.id);
+  const focused = part !== active && part.contains(active) ? active : null;
+  const unfolded = [...part.querySelectorAll("details[id][open]")].map((details) => details.id);
+  kept.set(part, { focused, unfolded });
 }
 
-function restore(id) {
+function restore(gone) {
+  if (!kept.has(gone)) return;
+  const { focused, unfolded } = kept.get(gone);
+  kept.delete(gone);
   for (const one of unfolded) document.getElementById(one)?.setAttribute("open", "");
-  unfolded = [];
-  const part = document.getElementById(id);
+  const part = document.getElementById(gone.id);
   if (focused && !focused.isConnected && part) again(focused, part)?.focus({ preventScroll: true });
-  focused = null;
 }
 
 // The element that stands for one that is gone: a summary has no id of its own, its details have; many a link has none,
@@ -49,13 +50,13 @@ function again(gone, part) {
 }
 
 document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => keep(detail.target));
-document.addEventListener("htmx:oobAfterSwap", ({ detail }) => restore(detail.target.id));
+document.addEventListener("htmx:oobAfterSwap", ({ detail }) => restore(detail.target));
 
 // What asks every few seconds.
 const asks = ({ requestConfig }) => requestConfig.elt.matches("[hx-trigger^='every ']");
 
 document.addEventListener("htmx:beforeSwap", ({ detail }) => asks(detail) && keep(detail.target));
-document.addEventListener("htmx:afterSwap", ({ detail }) => detail.requestConfig && asks(detail) && restore(detail.target.id));
+document.addEventListener("htmx:afterSwap", ({ detail }) => detail.requestConfig && asks(detail) && restore(detail.target));
 
 setInterval(grow, 1000);
 

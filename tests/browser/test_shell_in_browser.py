@@ -20,7 +20,7 @@ from training.models import Run
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")
 from playwright.async_api import expect
 
-from tests.browser.fitting import becomes, tables_fit
+from tests.browser.fitting import becomes, hold, tables_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
@@ -168,6 +168,40 @@ async def test_a_link_that_is_reached_by_keyboard_keeps_the_focus_when_its_place
         document.addEventListener("htmx:afterSwap", () => setTimeout(done));
     })""")
     await expect(link).to_be_focused()
+
+
+async def test_a_link_keeps_the_focus_when_the_answer_for_its_place_brings_another_part_along(open_tab, operator):
+    tab = await open_tab("/console/engines/")
+    link = tab.locator("#engines a[href$='/judges/']")
+
+    async def bring_along(route) -> None:
+        answer = await route.fetch()
+        beside = '<h1 id="beside" hx-swap-oob="true">Brought along</h1>'
+        await route.fulfill(response=answer, body=(await answer.text()).replace("</body>", f"{beside}</body>"))
+
+    await tab.evaluate("document.querySelector('#repair').insertAdjacentHTML('afterend', '<h1 id=beside></h1>')")
+    await link.focus()
+    await hold(tab, re.compile("/console/engines/$"), bring_along)
+    await expect(tab.locator("#beside")).to_have_text("Brought along")  # which is just before the rest
+    await expect(link).to_be_focused()
+
+
+async def test_of_parts_pushed_under_a_press_the_newest_is_shown(open_tab, operator):
+    tab = await open_tab("/connect/")
+    await tab.evaluate("""() => document.getElementById("main").insertAdjacentHTML(
+        "afterbegin", "<section id=whole><h2 id=part>Old</h2><p>Old</p></section>")""")
+    await tab.locator("#whole > p").hover()
+    await tab.mouse.down()
+    await tab.evaluate("""() => {
+        for (const pushed of [
+            "<section id=whole hx-swap-oob=true><h2 id=part>New</h2><p>New</p></section>",
+            "<h2 id=part hx-swap-oob=true>Newer</h2>",
+        ]) htmx.swap(document.body, pushed, { swapStyle: "none" });
+    }""")
+    await expect(tab.locator("#whole > p")).to_have_text("Old")  # not under the press
+    await tab.mouse.up()
+    await expect(tab.locator("#whole > p")).to_have_text("New")
+    await expect(tab.locator("#part")).to_have_text("Newer")
 
 
 async def test_a_link_that_is_being_pressed_while_its_place_is_asked_for_anew_is_followed(open_tab, operator):
