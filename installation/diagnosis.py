@@ -133,10 +133,7 @@ def web_port(settings: dict[str, str]) -> Finding:
     if not text.isdigit() or not 0 < int(text) < 65536:
         return Finding("port", False, f"PORT={text} is not a port: choose a number from 1024 to 65535.")
     port = int(text)
-    looked_at = {host} - {loopback.NAME}
-    if loopback.is_reached_by_name(host):  # the link is to localhost: no other program may answer there
-        looked_at |= set(loopback.ADDRESSES)
-    for address in sorted(looked_at):
+    for address in loopback.ADDRESSES if host == loopback.NAME else (host,):
         try:
             bind(address, port)
         except PermissionError:
