@@ -4,11 +4,15 @@ Passkeys belong to a name and never to a number, so people are sent to the name 
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 
 NAME = "localhost"
 ADDRESSES = ("127.0.0.1", "::1")
 """Where a browser looks for NAME, whatever the machine's own list of hosts says (RFC 6761)."""
+
+NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
+"""Why an address of a host is passed over: the machine has no such family, or not this address."""
 
 
 def is_address(host: str) -> bool:
