@@ -12,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -21,6 +21,9 @@ from core import loopback
 from gpu_workers.servers import leases
 from installation.places import DATA_DIR, DEFAULT_MODEL, PYTHON, ROOT, STAMP, VENV
 from installation.speech import Trouble
+
+TRIES = 16
+"""How often any port is asked for: one that is free at the first address may be taken at the next."""
 
 GIB = 2**30
 VENV_BYTES, MODEL_BYTES, SPARE_BYTES = 2 * GIB, GIB // 2, GIB // 5
@@ -133,30 +136,29 @@ def web_port(settings: dict[str, str]) -> Finding:
     if not text.isdigit() or not 0 < int(text) < 65536:
         return Finding("port", False, f"PORT={text} is not a port: choose a number from 1024 to 65535.")
     port = int(text)
-    looked_at = {host} - {loopback.NAME}
-    if loopback.is_reached_by_name(host):  # the link is to localhost: no other program may answer there
-        looked_at |= set(loopback.ADDRESSES)
-    for address in sorted(looked_at):
+    addresses = loopback.ADDRESSES if host == loopback.NAME else (host,)
+    for address in addresses:
         try:
             bind(address, port)
         except PermissionError:
             return Finding("port", False, f"Port {port} is for root only: choose one above 1023, as in PORT=8000.")
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                another = free_port(port % 65535 + 1)
+                another = free_port(port % 65535 + 1, addresses=addresses)
                 return Finding("port", False, f"Port {port} is in use: choose another, as in make up PORT={another}.")
             if address == host:
                 return Finding("port", False, f"HOST={host} cannot be listened on ({error.strerror}): correct HOST.")
     return Finding("port", True, f"{port} is free")
 
 
-def bind(address: str, port: int) -> None:
-    """Take the port for a moment. Raises OSError."""
+def bind(address: str, port: int) -> int:
+    """Take the port, or any where it is 0, for a moment; returns which. Raises OSError."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if ":" in address:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((address, port))
+        return int(listener.getsockname()[1])
 
 
 def redis_server(settings: dict[str, str]) -> Finding:
@@ -315,17 +317,27 @@ def answers(host: str, port: int) -> bool:
     return False
 
 
-def free_port(preferred: int = 0, *taken: int) -> int:
-    """A port on which no process listens, and none of those `taken`: `preferred` when it is free, else any."""
-    for port in (preferred, *[0] * (len(taken) + 1)):
+def free_port(preferred: int = 0, *taken: int, addresses: Sequence[str] = loopback.ADDRESSES) -> int:
+    """A port on which no process listens at any of the addresses, and none of those `taken`: `preferred` when it is
+    free, else any. Raises Trouble."""
+    for port in (preferred, *[0] * (len(taken) + TRIES)):
         if port in taken:
             continue
-        with contextlib.suppress(OSError), socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", port))
-            if (found := int(listener.getsockname()[1])) not in taken:
+        with contextlib.suppress(OSError):
+            if (found := bind_all(addresses, port)) not in (0, *taken):
                 return found
-    raise Trouble("No port is free on 127.0.0.1: stop something that holds many of them.")
+    raise Trouble(f"No port is free on {' and '.join(addresses)}: stop something that holds many of them.")
+
+
+def bind_all(addresses: Sequence[str], port: int) -> int:
+    """Take the port, or any where it is 0, at each address that this machine has, and return it. Raises OSError."""
+    for address in addresses:
+        try:
+            port = bind(address, port)
+        except OSError as error:
+            if error.errno not in loopback.NOT_HERE:
+                raise
+    return port
 
 
 def bubblewrap() -> str | None:

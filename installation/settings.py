@@ -100,3 +100,10 @@ def write_private(file: Path, text: str) -> Path:
 def address(settings: dict[str, str]) -> str:
     """Where a browser on this machine finds web."""
     return f"http://{loopback.authority(settings['HOST'])}:{settings['PORT']}"
+
+
+def own_address(settings: dict[str, str]) -> str:
+    """Where a process of ours asks web: by number, so that no list of hosts has a say."""
+    host = settings["HOST"]
+    number = loopback.ADDRESSES[0] if host == loopback.NAME else loopback.authority(host)
+    return f"http://{number}:{settings['PORT']}"

@@ -23,7 +23,7 @@ from core import stops
 from gpu_workers.servers import leases
 from installation.diagnosis import cards, redis_binary
 from installation.places import DATA_DIR, LOGS, PYTHON, ROOT
-from installation.settings import address, asked_for, write_private
+from installation.settings import asked_for, own_address, write_private
 from installation.speech import Progress, Trouble, say, tail
 
 MARK = "TALKBACK_SUPERVISED"
@@ -286,7 +286,7 @@ def unready(settings: dict[str, str]) -> list[str]:
     """The names that /readyz is not content with; empty when it is."""
     try:
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
-        with direct.open(f"{address(settings)}/readyz", timeout=20) as response:
+        with direct.open(f"{own_address(settings)}/readyz", timeout=20) as response:
             response.read()
             return []
     except urllib.error.HTTPError as error:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from training.config import Recipe
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -66,3 +68,14 @@ def test_a_word_of_the_glossary_is_not_one_to_avoid_and_its_names_are_in_the_cod
             continue
         last = name if "=" in name else name.split(".")[-1]
         assert re.search(rf"\b{re.escape(last)}\b", code()), f"{name} is nowhere in the code"
+
+
+def test_the_first_lines_name_buttons_as_pages_do_and_the_one_that_starts_training_early():
+    """A run starts by itself when a batch is full: who gave fewer lessons than that waits for a button."""
+    first = (ROOT / "README.md").read_text(encoding="utf-8").split("**Next:**")[0]
+    named = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", first)
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "templates").rglob("*.html"))
+    assert all(f'{{% translate "{name}' in pages for name in named), named
+    assert "a dozen lessons" in first
+    assert Recipe().batch_size > 12
+    assert "Learn now" in named

@@ -30,10 +30,7 @@ def run(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_is_run_by_the_installed_python_with_its_arguments(checkout, command):
-    installed = checkout / ".venv" / "bin" / "python"
-    installed.parent.mkdir(parents=True)
-    installed.write_text('#!/bin/sh\necho "$@"\n')
-    installed.chmod(0o755)
+    write_program(checkout, 'echo "$@"')
     said = run(checkout, *command, "worlds", "two words")
     assert (said.returncode, said.stdout) == (0, f"{' '.join(command)} worlds two words\n"), said.stderr
 
@@ -50,6 +47,31 @@ def test_an_installed_python_that_lacks_the_package_is_not_started_again_for_eve
     bare = [str(checkout / ".venv" / "bin" / Path(sys.executable).name), "-S", *command]
     said = subprocess.run(bare, cwd=checkout, capture_output=True, text=True, timeout=60)
     assert (said.returncode, said.stderr) == (1, "Talkback is not installed here yet: run make up first.\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_python_that_has_one_of_the_packages_gives_way_to_the_installed_one(checkout, command):
+    """A system's own may have httpx or Django, and lacks the rest, or is too old."""
+    for package in ("httpx", "django"):
+        (checkout / f"{package}.py").write_text("")
+    write_program(checkout, 'echo "$@"')
+    said = run(checkout, *command, "worlds")
+    assert (said.returncode, said.stdout) == (0, f"{' '.join(command)} worlds\n"), said.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_environment_is_not_started_again_for_ever(checkout, command):
+    write_program(checkout, f'exec {sys.executable} -S "$@"')
+    said = run(checkout, *command)
+    assert (said.returncode, said.stderr) == (1, "Talkback is not installed here yet: run make up first.\n")
+
+
+def write_program(checkout: Path, lines: str) -> None:
+    """Put a shell script where the installed Python stands."""
+    installed = checkout / ".venv" / "bin" / "python"
+    installed.parent.mkdir(parents=True)
+    installed.write_text(f"#!/bin/sh\n{lines}\n")
+    installed.chmod(0o755)
 
 
 def only_its_python(folder: str, names: list[str]) -> list[str]:

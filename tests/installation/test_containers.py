@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import yaml
 
 from core.told import KEPT
@@ -24,3 +27,10 @@ def test_every_setting_that_a_start_remembers_is_handed_to_the_containers():
     assert len(KEPT) == len(set(KEPT))
     for name in ("judge", "learn", "beat"):  # web has the proxy's addresses besides
         assert told - {"FORWARDED_ALLOW_IPS"} <= set(services[name]["environment"]), name
+
+
+def test_the_image_says_where_its_web_listens():
+    """A process that knows of no HOST takes localhost for web's address, and all that is behind it for web's own."""
+    image = (ROOT / "docker" / "Dockerfile").read_text()
+    command = json.loads(re.findall(r"^CMD (.*)$", image, re.MULTILINE)[0])
+    assert re.findall(r"^ENV .*\bHOST=(\S+)", image, re.MULTILINE) == [command[command.index("--host") + 1]]

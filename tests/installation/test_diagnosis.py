@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import socket
 import sys
@@ -26,8 +27,7 @@ def test_a_port_in_use_is_named_with_another_that_is_free(command: Command, take
     assert "Traceback" not in refused.stderr
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_a_port_that_another_program_has_at_the_other_address_of_localhost_is_in_use(host: str):
+def test_a_port_that_another_program_has_at_the_other_address_of_localhost_is_in_use():
     """The first link signs an administrator in, and a browser looks at both."""
     with socket.socket(socket.AF_INET6) as other:
         try:
@@ -36,10 +36,39 @@ def test_a_port_that_another_program_has_at_the_other_address_of_localhost_is_in
             pytest.skip("this machine has no IPv6")
         other.listen()
         port = other.getsockname()[1]
-        found = diagnosis.web_port({"HOST": host, "PORT": str(port)})
+        found = diagnosis.web_port({"HOST": "localhost", "PORT": str(port)})
+        assert diagnosis.web_port({"HOST": "127.0.0.1", "PORT": str(port)}).fine  # the link is to the number then
     assert not found.fine
     assert found.says.startswith(f"Port {port} is in use")
-    assert diagnosis.web_port({"HOST": host, "PORT": str(port)}).fine
+    assert diagnosis.web_port({"HOST": "localhost", "PORT": str(port)}).fine
+
+
+def test_a_port_that_is_suggested_is_not_refused_next_time(monkeypatch: pytest.MonkeyPatch):
+    """The next port is free at 127.0.0.1 and taken at ::1, and then any is."""
+    taken, asked = {("127.0.0.1", 8000), ("::1", 8001), ("::1", 50001)}, iter((50001, 50002))
+
+    def bind(address: str, port: int) -> int:
+        port = port or next(asked)
+        if (address, port) in taken:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        return port
+
+    monkeypatch.setattr(diagnosis, "bind", bind)
+    refused = diagnosis.web_port({"HOST": "localhost", "PORT": "8000"})
+    assert refused.says.endswith("make up PORT=50002.")
+    assert diagnosis.web_port({"HOST": "127.0.0.1", "PORT": "8000"}).says.endswith("make up PORT=8001.")
+
+
+def test_a_port_is_found_on_a_machine_without_ipv6(monkeypatch: pytest.MonkeyPatch):
+    of_any = diagnosis.bind
+
+    def bind(address: str, port: int) -> int:
+        if address == "::1":
+            raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+        return of_any(address, port)
+
+    monkeypatch.setattr(diagnosis, "bind", bind)
+    assert diagnosis.web_port({"HOST": "localhost", "PORT": str(diagnosis.free_port())}).fine
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,12 @@ def test_a_start_that_says_nothing_of_a_host_is_reached_at_localhost(monkeypatch
     assert settings.address(start()) == "http://localhost:8000"
 
     for host, address in (
-        ("127.0.0.1", "http://localhost:8000"),
-        ("::1", "http://localhost:8000"),
-        ("0.0.0.0", "http://localhost:8000"),
+        ("localhost", "http://localhost:8000"),
+        # web holds one family then, and the other loopback address is free to any program
+        ("127.0.0.1", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "http://127.0.0.1:8000"),
+        ("::1", "http://[::1]:8000"),
+        ("::", "http://[::1]:8000"),
         ("10.0.0.7", "http://10.0.0.7:8000"),
         ("fd00::7", "http://[fd00::7]:8000"),
         ("talk.example.org", "http://talk.example.org:8000"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import http.server
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -141,23 +142,52 @@ def test_the_supervisor_is_silent_when_it_is_not_there():
     assert supervision.process_states() == {}
 
 
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+class ReadyOnIPv6(http.server.HTTPServer):
+    address_family = socket.AF_INET6
+
+
+def what_is_unready(web: http.server.HTTPServer, host: str) -> list[str]:
+    web.timeout = 10
+    thread = threading.Thread(target=web.handle_request, daemon=True)
+    thread.start()
+    found = supervision.unready(settings_of(HOST=host, PORT=str(web.server_port)))
+    if not found:
+        thread.join(10)
+    return found
+
+
 def test_readiness_is_asked_for_past_any_proxy(monkeypatch: pytest.MonkeyPatch):
-    class Ready(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with http.server.HTTPServer(("127.0.0.1", 0), Ready) as web:
-        thread = threading.Thread(target=web.handle_request, daemon=True)
-        thread.start()
-        assert supervision.unready(settings_of(PORT=str(web.server_port))) == []
-        thread.join(10)
+        assert what_is_unready(web, "127.0.0.1") == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0", "::", "::1"])
+def test_readiness_is_asked_for_where_web_listens(monkeypatch: pytest.MonkeyPatch, host: str):
+    """Whatever this machine's list of hosts says of localhost: there it is the other loopback address."""
+    of_one, other = socket.getaddrinfo, "127.0.0.1" if ":" in host else "::1"
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda name, *rest, **more: of_one(other if name == "localhost" else name, *rest, **more),
+    )
+    try:
+        web = ReadyOnIPv6(("::1", 0), Ready) if ":" in host else http.server.HTTPServer(("127.0.0.1", 0), Ready)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with web:
+        assert what_is_unready(web, host) == []
 
 
 def test_what_the_processes_write_is_for_its_owner_alone():

@@ -59,11 +59,14 @@ def test_one_setting_makes_cookies_secure_and_redirects_and_tells_browsers_to_st
     assert told["address"] == ("http://localhost:8000" if "HTTPS" in said else "https://talk.example.org")
 
 
-@pytest.mark.parametrize("said", [{}, {"HTTPS": "0", "CSRF_TRUSTED_ORIGINS": "https://talk.example.org"}])
+@pytest.mark.parametrize(
+    "said",
+    [{"HOST": "localhost"}, {"HTTPS": "0", "CSRF_TRUSTED_ORIGINS": "https://talk.example.org", "HOST": "0.0.0.0"}],
+)
 def test_without_it_a_plain_address_works(tmp_path, said):
     told = json.loads(started(tmp_path, "-c", ASKED, **said))
     assert (told["cookie"], told["session"], told["hsts"], told["plain"]) == (False, False, None, [200, None])
-    assert told["address"] == "http://127.0.0.1:8000"
+    assert told["address"] == ("http://localhost:8000" if said["HOST"] == "localhost" else "http://127.0.0.1:8000")
 
 
 def test_djangos_own_check_of_a_deployment_finds_nothing(tmp_path):

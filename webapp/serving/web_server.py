@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import errno
 import fcntl
 import logging
 import resource
@@ -55,9 +54,6 @@ TICKS = 10
 
 FILES = 256
 """Files that are open beside the connections: databases, Redis, engines, logs."""
-
-NOT_HERE = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
-"""Why an address of a host is passed over: the machine has no such family, or not this address."""
 
 
 class TooManyConnections(TalkbackError):
@@ -277,7 +273,7 @@ def listeners(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
             try:
                 bound.append(listener(family, kind, protocol, address, is_shared=is_shared))
             except OSError as error:
-                if error.errno not in NOT_HERE:
+                if error.errno not in loopback.NOT_HERE:
                     raise
                 missing = str(error)
     except OSError as error:

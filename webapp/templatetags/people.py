@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from django import template
+from django.conf import settings
 from django.http import HttpRequest
 from django.http.request import split_domain_port
 from django.template import Context
@@ -20,7 +22,7 @@ class PasskeyPlace:
 
     is_number: bool
     link: str = ""
-    """The same page under a name; empty where none is known."""
+    """The same page, with its query, under a name; empty where web does not hold all that is behind one."""
 
 
 @register.simple_tag(takes_context=True)
@@ -30,5 +32,6 @@ def passkey_place(context: Context) -> PasskeyPlace:
     host, port = split_domain_port(request.get_host())
     if not loopback.is_address(host):
         return PasskeyPlace(is_number=False)
-    there = f"{request.scheme}://{loopback.NAME}{port and ':' + port}{request.path}"
-    return PasskeyPlace(is_number=True, link=there if loopback.is_loopback(host) else "")
+    there = f"{request.scheme}://{loopback.NAME}{port and ':' + port}"
+    web_holds_it = host.strip("[]") in loopback.ADDRESSES and urlsplit(there)[:2] == urlsplit(settings.ADDRESS)[:2]
+    return PasskeyPlace(is_number=True, link=there + request.get_full_path() if web_holds_it else "")

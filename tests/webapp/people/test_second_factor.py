@@ -230,14 +230,17 @@ def test_pages_of_passkeys_say_where_these_work_to_a_person_who_came_by_a_number
 
     def told(host: str) -> str:
         # what the form's own script says, once the browser refused, comes after
-        text = browser.get(reverse(page), headers={"host": host}).content.decode()
+        text = browser.get(f"{reverse(page)}?next=/console/&a=b", headers={"host": host}).content.decode()
         return text[text.index("<main") :].partition("data-passkey-trouble")[0]
 
+    settings.ADDRESS = "http://localhost:8000"
     for number in ("127.0.0.1:8000", "[::1]:8000"):
-        assert f'<a href="http://localhost:8000{reverse(page)}">' in told(number)
-    elsewhere = told("10.0.0.7:8000")
-    assert "Open Talkback by its name, over https." in elsewhere
-    assert "localhost" not in elsewhere
+        assert f'<a href="http://localhost:8000{reverse(page)}?next=/console/&amp;a=b">' in told(number)
+    not_held = told("127.0.0.1:9000")  # a tunnel's, or a proxy's: another program may have the name there
+    settings.ADDRESS = "http://127.0.0.1:8000"  # HOST=127.0.0.1 or 0.0.0.0: web does not hold ::1
+    for elsewhere in (not_held, told("127.0.0.1:8000"), told("10.0.0.7:8000")):
+        assert "Open Talkback by its name, over https." in elsewhere
+        assert "localhost" not in elsewhere
     assert "this address is a number" not in told("localhost:8000")
 
 
