@@ -79,6 +79,24 @@ async def test_a_reply_whose_engine_says_nothing_for_a_while_says_so_until_words
         await asyncio.wait_for(speaking, 10)
 
 
+async def test_a_silent_engine_that_turns_out_to_be_away_is_said_to_be_away(session, ana, engine, monkeypatch):
+    monkeypatch.setattr(replies, "SILENT_S", 0.2)
+    engine.says("Hello, captain.")
+    engine.says("and so on.")
+    engine.hold(after=3)
+    async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
+        turn = await open_turn(session, [user("Say hello")])
+        speaking = live_replies.begin(live_replies.speak(turn, engine))
+        assert "The engine has said nothing for a while" in await told(tab, turn)
+        engine.goes_down()
+        engine.release()
+        assert f'<div id="announcer" hx-swap-oob="innerHTML">{WAITS}.</div>' in await told(tab, turn)
+        assert await tab.is_silent()  # once, and not at each beat
+        engine.comes_back()
+        assert f'id="said-{turn.pk}"' in await tab.sees(f'<div id="waits-{turn.pk}" hx-swap-oob="innerHTML"></div>')
+        await asyncio.wait_for(speaking, 10)
+
+
 async def test_without_a_right_to_see_health_there_is_no_link(session, ana, engine):
     engine.goes_down()
     async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
