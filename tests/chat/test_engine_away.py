@@ -18,6 +18,8 @@ from tests.chat.conftest import open_turn, until, user
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 WAITS = "The reply waits for the engine, and goes on when it answers"
+REPLIED = '<div id="announcer" hx-swap-oob="innerHTML">Talkback replied'
+"""What only a whole reply is told with; a turn's own heading has the words from its first moment."""
 
 
 @pytest.fixture(autouse=True)
@@ -120,8 +122,37 @@ async def test_an_engine_that_answers_that_it_is_full_is_not_said_to_be_away(ses
 
         await until(tried_twice, "a second try")
         engine.comes_back()
-        while "Talkback replied" not in (fragment := await tab.hears()):
+        while REPLIED not in (fragment := await tab.hears()):
             assert WAITS not in fragment
+        await asyncio.wait_for(speaking, 10)
+
+
+async def test_an_engine_that_answers_each_try_that_it_is_full_is_not_said_to_be_silent(
+    session, ana, engine, monkeypatch
+):
+    ahead_s, real = [0.0], replies.monotonic
+    monkeypatch.setattr(replies, "monotonic", lambda: real() + ahead_s[0])
+    monkeypatch.setattr(replies, "FIRST_PAUSE_S", 0.1)
+    engine.goes_down(NoRoom("All adapters are loaded."))
+    async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
+        turn = await open_turn(session, [user("Say hello")])
+        speaking = live_replies.begin(live_replies.speak(turn, engine))
+
+        async def is_tried_twice_more() -> None:
+            count = len(engine.asked("stream")) + 2
+
+            async def tried() -> bool:
+                return len(engine.asked("stream")) >= count
+
+            await until(tried, "two more tries")
+
+        await is_tried_twice_more()
+        for _ in range(2):  # each less than SILENT_S, both together more
+            ahead_s[0] += 10.0
+            await is_tried_twice_more()
+        engine.comes_back()
+        while REPLIED not in (fragment := await tab.hears()):
+            assert "The engine has said nothing" not in fragment
         await asyncio.wait_for(speaking, 10)
 
 
