@@ -239,6 +239,8 @@ class Turn(Stateful):
 
     waits = False
     """True while its reply is being written and the engine does not answer (chat.replying.replies)."""
+    heard_at = 0.0
+    """When its engine last answered that it cannot write the reply yet, on the monotonic clock."""
 
     # What `branches.draw` and the session's socket work out for a page. No columns: a turn that was not drawn has none.
     said: list[dict[str, Any]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -36,8 +37,8 @@ class ChatConsumer(PageSocket):
     """The turns of such chips."""
     ended: frozenset[str] = frozenset()
     """Turns that were shown whole: a picture of one still growing comes too late."""
-    waiting: frozenset[str] = frozenset()
-    """Turns that were shown to wait for the engine."""
+    waiting: Mapping[str, str] = MappingProxyType({})
+    """Turns that were shown to wait for the engine, and why each does."""
 
     @property
     def session(self) -> UUID:
@@ -68,23 +69,29 @@ class ChatConsumer(PageSocket):
         if turn in self.ended:
             return
         html = f'<div id="said-{turn}" hx-swap-oob="innerHTML">{event["html"]}</div>'
-        if turn in self.waiting:
-            self.waiting -= {turn}
+        if self.leave_waiting(turn):
             html += f'<div id="waits-{turn}" hx-swap-oob="innerHTML"></div>'
         await self.send(text_data=html)
 
     async def turn_waits(self, event: dict[str, Any]) -> None:
-        """The engine does not answer, or says nothing. Its writer says so again and again; a tab shows it, and reads it
-        aloud, once."""
-        if event["turn"] not in self.ended | self.waiting:
-            self.waiting |= {event["turn"]}
-            context = {"turn_id": event["turn"], "user": self.scope["user"], "why": event["why"]}
+        """The engine does not answer, or says nothing. Its writer says so again and again; a tab shows each of the two,
+        and reads it aloud, once."""
+        turn, why = event["turn"], event["why"]
+        if turn not in self.ended and self.waiting.get(turn) != why:
+            self.waiting = {**self.waiting, turn: why}
+            context = {"turn_id": turn, "user": self.scope["user"], "why": why}
             await self.push(await sync_to_async(render_to_string)("chat/_waits.html", context))
+
+    def leave_waiting(self, turn: str) -> bool:
+        """Its reply goes on, or is over. Returns whether the tab shows that it waits."""
+        was_shown = turn in self.waiting
+        self.waiting = {one: why for one, why in self.waiting.items() if one != turn}
+        return was_shown
 
     async def turn_changed(self, event: dict[str, Any]) -> None:
         """A turn appeared, or its reply ended."""
         is_written = event["status"] == Turn.Status.ANSWERING
-        self.waiting -= {event["turn"]}
+        self.leave_waiting(event["turn"])
         self.ended = self.ended - {event["turn"]} if is_written else self.ended | {event["turn"]}
         await self.push(await sync_to_async(self.draw_turn)(event["turn"]))
 

@@ -165,7 +165,8 @@ async def reply(turn: Turn, engine: Engine, *, holds: bool = False) -> AsyncGene
                     await draft.close("abort")
                     yield ReplyDelta(tuple(pieces), finish_reason="abort")
                 elif given is None:
-                    yield ReplyDelta(waits=turn.waits, is_silent=monotonic() - heard_at >= SILENT_S)
+                    silent_s = monotonic() - max(heard_at, turn.heard_at)
+                    yield ReplyDelta(waits=turn.waits, is_silent=silent_s >= SILENT_S)
                 else:
                     heard_at, delta = monotonic(), draft.take(given)
                     if begun is None:  # else the row keeps the words of its ids until the reply ends
@@ -321,6 +322,8 @@ async def attempts(
             ):
                 raise
             turn.waits = not isinstance(failure, AdapterMissing | AdapterNotApplied | NoRoom)
+            if not turn.waits:
+                turn.heard_at = monotonic()
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, 4.0)
         if is_gone and not has_spoken:

@@ -22,7 +22,10 @@ from core.visible import visible
 PLACE_S = 60.0
 """How long a call waits for a place where as many programs run as may."""
 LOOK_S = 3 * START_S
-"""How long all of a look at a server may take: what it is asked has its own time, but it may keep a connection open."""
+"""How long a look at a server may take once it has its place: what it is asked has its own time, but it may keep a
+connection open."""
+WORK_S = START_S + CALL_S + 10
+"""How long all of a call may take once it has its place."""
 
 
 class ServerFailed(TalkbackError):
@@ -40,9 +43,8 @@ async def look(server: ToolServer) -> str:
     """Read the server's list, and write it down, or why it could not be read. Returns what is different from before.
     Raises ServerFailed."""
     try:
-        with anyio.fail_after(LOOK_S):
-            async with reached(server, wait_s=START_S) as link:
-                listed = await link.tools()
+        async with reached(server, wait_s=START_S, within_s=LOOK_S) as link:
+            listed = await link.tools()
     except (ServerFailed, TimeoutError) as failure:
         said = (
             failure
@@ -55,10 +57,10 @@ async def look(server: ToolServer) -> str:
 
 
 async def call(server: ToolServer, tool: str, definition: str, arguments: Mapping[str, Any]) -> Answered:
-    """Call a tool, if it still is what it was when it was allowed. Raises ServerFailed."""
+    """Call a tool, if it still is what it was when it was allowed. Raises ServerFailed, TimeoutError."""
     if tool in server.off:
         raise ServerFailed(f"The tool {name_of(tool)} of {server} was turned off by an operator.")
-    async with reached(server, wait_s=PLACE_S) as link:
+    async with reached(server, wait_s=PLACE_S, within_s=WORK_S) as link:
         listed = await link.tools()
         await sync_to_async(server.keep_list)(listed)
         found = next((one for one in server.tools if one.name == tool), None)
@@ -71,26 +73,40 @@ async def call(server: ToolServer, tool: str, definition: str, arguments: Mappin
 
 
 @asynccontextmanager
-async def reached(server: ToolServer, *, wait_s: float) -> AsyncIterator[Any]:
-    """A link to this server (core.mcp.link.Link), for as long as the block lasts; a program waits for its place for so
-    long. Raises ServerFailed."""
+async def reached(server: ToolServer, *, wait_s: float, within_s: float) -> AsyncIterator[Any]:
+    """A link to this server (core.mcp.link.Link), for as long as the block lasts. A program waits for its place for so
+    long, which takes nothing of the time within which the block has to end. Raises ServerFailed, TimeoutError."""
+    from core.mcp.places import NoPlace, places
+
+    async with AsyncExitStack() as place:  # left last: whatever the program's end comes to, its place is free
+        if server.is_program:
+            try:
+                await place.enter_async_context(places.held(wait_s))
+            except NoPlace as full:
+                raise ServerFailed(f"The server {server} was not reached: {full}") from full
+        with anyio.fail_after(within_s):
+            async with linked(server) as link:
+                yield link
+
+
+@asynccontextmanager
+async def linked(server: ToolServer) -> AsyncIterator[Any]:
+    """Start the server's program, or reach its address, and shake hands. Raises ServerFailed."""
     from core.mcp import link, streams  # heavy
-    from core.mcp.places import places
     from core.mcp.programs import Own
 
-    words, talker, place = streams.LastWords(), None, AsyncExitStack()
+    words, talker = streams.LastWords(), None
     try:
         if server.is_program:
             program = (await sync_to_async(programs.read)()).get(server.name)
             if program is None:
                 raise ServerFailed(f"TOOLS_FILE names no server {server} any more.")
-            await place.enter_async_context(places.held(wait_s))
             talker = await anyio.to_thread.run_sync(Own, program.command, program.env, program.folder)
             found = streams.by_pipes(talker.process, words)
         else:
             found = streams.by_http(server.url, server.headers, check_address)
-        async with link.Link(START_S, CALL_S).over(found) as linked:
-            yield linked
+        async with link.Link(START_S, CALL_S).over(found) as shaken:
+            yield shaken
     except Exception as error:
         inner = first_of(error)
         if isinstance(inner, ServerFailed):
@@ -104,7 +120,6 @@ async def reached(server: ToolServer, *, wait_s: float) -> AsyncIterator[Any]:
         if talker is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(talker.kill)
-        await place.aclose()
 
 
 def first_of(error: BaseException) -> BaseException:

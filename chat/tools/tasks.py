@@ -21,6 +21,8 @@ AT_ONCE = 8
 
 _places = threading.BoundedSemaphore(AT_ONCE)
 _at_work: set[threading.Thread] = set()
+_starting = threading.Lock()
+"""Held while one is begun: only what has begun can be waited for."""
 
 
 @shared_task
@@ -29,26 +31,36 @@ def take_up(pk: str) -> bool:
     verdicts wait for the worker's own threads. False where as many are at work as may be: the sweep asks again."""
     if not _places.acquire(blocking=False):
         return False
-    thread = threading.Thread(target=_run, args=(int(pk),), name=f"tools {pk}", daemon=True)
-    _at_work.add(thread)
-    thread.start()
+    thread = threading.Thread(target=_run, args=(pk,), name=f"tools {pk}", daemon=True)
+    try:
+        with _starting:
+            _at_work.add(thread)
+            thread.start()
+    except Exception:  # the system has no thread for it: it will not give its place back itself
+        _at_work.discard(thread)
+        _places.release()
+        raise
     return True
 
 
 @worker_shutdown.connect
 def finish(**kwargs: Any) -> None:
     """Let what is at work end before its process does; what takes longer than that may is handed back (core.stops)."""
-    for thread in list(_at_work):
+    with _starting:
+        begun = list(_at_work)
+    for thread in begun:
         thread.join()
 
 
-def _run(pk: int) -> None:
+def _run(pk: str) -> None:
     try:
-        _take_up(pk)
+        try:
+            _take_up(int(pk))
+        finally:
+            connections.close_all()  # this thread's own
     except Exception:  # the row stands as it was: its lease is lost, and the sweep finds it
         log.exception("the tools of lease %s could not be gone on with", pk)
     finally:
-        connections.close_all()  # this thread's own
         _places.release()
         _at_work.discard(threading.current_thread())
 

@@ -142,6 +142,8 @@ class World(ABC):
     """Replies at which an attempt is cut off."""
     parallel: int
     """Attempts at once that it is made for."""
+    most: int | None = None
+    """Attempts at once that it can hold; None: as many as are asked for."""
     is_seen: bool = False
     """Whether its attempts have pictures."""
 

@@ -14,7 +14,7 @@ from environments.worlds.base import World
 from environments.worlds.choosing import FORMS, open_world
 from environments.worlds.drawing import draw
 from environments.worlds.harness import Sampling
-from environments.worlds.night import PATIENCE_S, add_sampling, at_least, require_key
+from environments.worlds.night import PATIENCE_S, add_sampling, at_least, held_at_once, require_key
 from environments.worlds.played import Played, table
 from environments.worlds.player import LEASE_S, Way, play
 from environments.worlds.progress import Progress, Troubles
@@ -98,7 +98,7 @@ async def _play(
         print(f"{exam} is left to another player: {error}", file=out)
         return
     print(exam, file=out)
-    width = Width(min(said.parallel or world.parallel, exam.tasks * exam.attempts))
+    width = Width(min(held_at_once(said.parallel, world, out), exam.tasks * exam.attempts))
     progress = Progress(len(exam.models) * exam.tasks * exam.attempts, width, out)
 
     def note(played: Played) -> None:

@@ -79,7 +79,7 @@ async def play_night(
     world = open_world(said.world, said.answers, said.pictures)
     kept = Kept(said.keep, world) if said.keep else None
     tasks = _tasks(said, world, kept)
-    wanted = min(said.parallel or world.parallel, len(tasks) * said.attempts)
+    wanted = min(held_at_once(said.parallel, world, out), len(tasks) * said.attempts)
     width = Width(min(wanted, most) if most else wanted)
     progress = Progress(len(tasks) * said.attempts, width, out)
 
@@ -104,6 +104,16 @@ async def play_night(
         )
         async with progress:
             await play(client, world, tasks, said.attempts, way=way, width=width, on_played=note)
+
+
+def held_at_once(asked: int | None, world: World, out: TextIO) -> int:
+    """Attempts at once: as many as `--parallel` asks for, or the world is made for, and can hold. Said where these are
+    fewer than were asked for."""
+    wanted = asked or world.parallel
+    if world.most is None or wanted <= world.most:
+        return wanted
+    print(f"--parallel {wanted}: the world {world.name} holds {world.most} attempts at once.", file=out)
+    return world.most
 
 
 def _tasks(said: argparse.Namespace, world: World, kept: Kept | None) -> list[Task]:

@@ -18,6 +18,8 @@ from tests.chat.conftest import open_turn, until, user
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 WAITS = "The reply waits for the engine, and goes on when it answers"
+REPLIED = '<div id="announcer" hx-swap-oob="innerHTML">Talkback replied'
+"""What only a whole reply is told with; a turn's own heading has the words from its first moment."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +81,24 @@ async def test_a_reply_whose_engine_says_nothing_for_a_while_says_so_until_words
         await asyncio.wait_for(speaking, 10)
 
 
+async def test_a_silent_engine_that_turns_out_to_be_away_is_said_to_be_away(session, ana, engine, monkeypatch):
+    monkeypatch.setattr(replies, "SILENT_S", 0.2)
+    engine.says("Hello, captain.")
+    engine.says("and so on.")
+    engine.hold(after=3)
+    async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
+        turn = await open_turn(session, [user("Say hello")])
+        speaking = live_replies.begin(live_replies.speak(turn, engine))
+        assert "The engine has said nothing for a while" in await told(tab, turn)
+        engine.goes_down()
+        engine.release()
+        assert f'<div id="announcer" hx-swap-oob="innerHTML">{WAITS}.</div>' in await told(tab, turn)
+        assert await tab.is_silent()  # once, and not at each beat
+        engine.comes_back()
+        assert f'id="said-{turn.pk}"' in await tab.sees(f'<div id="waits-{turn.pk}" hx-swap-oob="innerHTML"></div>')
+        await asyncio.wait_for(speaking, 10)
+
+
 async def test_without_a_right_to_see_health_there_is_no_link(session, ana, engine):
     engine.goes_down()
     async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
@@ -102,8 +122,37 @@ async def test_an_engine_that_answers_that_it_is_full_is_not_said_to_be_away(ses
 
         await until(tried_twice, "a second try")
         engine.comes_back()
-        while "Talkback replied" not in (fragment := await tab.hears()):
+        while REPLIED not in (fragment := await tab.hears()):
             assert WAITS not in fragment
+        await asyncio.wait_for(speaking, 10)
+
+
+async def test_an_engine_that_answers_each_try_that_it_is_full_is_not_said_to_be_silent(
+    session, ana, engine, monkeypatch
+):
+    ahead_s, real = [0.0], replies.monotonic
+    monkeypatch.setattr(replies, "monotonic", lambda: real() + ahead_s[0])
+    monkeypatch.setattr(replies, "FIRST_PAUSE_S", 0.1)
+    engine.goes_down(NoRoom("All adapters are loaded."))
+    async with sockets.Tab(f"/ws/chat/{session.pk}/", ana) as tab:
+        turn = await open_turn(session, [user("Say hello")])
+        speaking = live_replies.begin(live_replies.speak(turn, engine))
+
+        async def is_tried_twice_more() -> None:
+            count = len(engine.asked("stream")) + 2
+
+            async def tried() -> bool:
+                return len(engine.asked("stream")) >= count
+
+            await until(tried, "two more tries")
+
+        await is_tried_twice_more()
+        for _ in range(2):  # each less than SILENT_S, both together more
+            ahead_s[0] += 10.0
+            await is_tried_twice_more()
+        engine.comes_back()
+        while REPLIED not in (fragment := await tab.hears()):
+            assert "The engine has said nothing" not in fragment
         await asyncio.wait_for(speaking, 10)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.mcp.offered import Offered, shown_name
+from core.mcp.places import MOST
 from core.mcp.results import cut, shown
 from environments.errors import SandboxEnded, SandboxRefused, SandboxUnavailable, Unplayable
 from environments.sandboxes.trees import read_folder
@@ -50,6 +51,8 @@ class McpWorld(World):
         self.file, self.trusted, self._check = read(path), trusted, check
         self.server = self.file.server if trusted else self._stage(self.file.server)
         self.horizon = self.file.horizon or self.horizon
+        if self.server.command:  # more would have begun their episodes while they wait for a place
+            self.parallel = self.most = MOST
         checks = [task.data["check"] for task in self.file.tasks]
         self.scoring = frozenset(check["tool"] for check in checks if check["kind"] == "tool")
         """The server's tools that score: no agent has them, whatever its task is scored by."""

@@ -23,6 +23,7 @@ from installation.diagnosis import free_port
 from tests.chat.conftest import until
 
 SHOP = Path(__file__).parents[2] / "environments" / "worlds" / "mcp" / "servers" / "shop.py"
+RAW = SHOP.parent / "raw.py"
 
 
 def calling(*calls: tuple[str, dict]) -> str:
@@ -65,6 +66,19 @@ def inside(settings):
 async def shop(db, shop_port) -> ToolServer:
     """The shop as this installation knows it, its list read."""
     server = await ToolServer.objects.acreate(name="shop", url=f"http://127.0.0.1:{shop_port}/mcp")
+    await reaching.look(server)
+    return server
+
+
+async def raw_server(settings, folder, tools, how: str) -> ToolServer:
+    """The server of servers/raw.py, started by the installation's file, which lists these tools."""
+    folder.mkdir(exist_ok=True)
+    (folder / "raw.py").write_text(RAW.read_text())
+    (folder / "tools.json").write_text(json.dumps(tools))
+    file = folder / "file.json"
+    file.write_text(json.dumps({"servers": {"raw": {"command": [sys.executable, "raw.py", how], "folder": "."}}}))
+    settings.TOOLS_FILE = str(file)
+    server = await ToolServer.objects.acreate(name="raw", url="")
     await reaching.look(server)
     return server
 

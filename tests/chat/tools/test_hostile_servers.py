@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -21,20 +20,18 @@ from installation.diagnosis import free_port
 from judge.votes import evidence, prompts
 from tests.chat.conftest import until
 from tests.chat.tools.conftest import (
-    SHOP,
     all_quiet,
     calling,
     calls_of,
     let_use,
     mark_safe,
+    raw_server,
     serve,
     shown,
     turns_of,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
-
-RAW = SHOP.parent / "raw.py"
 
 
 @pytest.fixture
@@ -47,19 +44,6 @@ async def own_shop(db):
     yield server, process
     process.kill()
     process.wait()
-
-
-async def raw_server(settings, folder, tools, how: str) -> ToolServer:
-    """The server of servers/raw.py, started by the installation's file, which lists these tools."""
-    folder.mkdir(exist_ok=True)
-    (folder / "raw.py").write_text(RAW.read_text())
-    (folder / "tools.json").write_text(json.dumps(tools))
-    file = folder / "file.json"
-    file.write_text(json.dumps({"servers": {"raw": {"command": [sys.executable, "raw.py", how], "folder": "."}}}))
-    settings.TOOLS_FILE = str(file)
-    server = await ToolServer.objects.acreate(name="raw", url="")
-    await reaching.look(server)
-    return server
 
 
 async def test_a_server_that_is_gone_is_an_error_line_and_the_model_goes_on(say, engine, session, page, own_shop):

@@ -296,6 +296,32 @@ def test_tools_that_take_long_hold_up_no_verdict_and_no_more_than_so_many_run_at
     assert began.get(timeout=60) == 99
 
 
+@pytest.mark.parametrize("breaks", ["start", "end"])
+def test_a_thread_that_does_not_start_or_breaks_at_its_end_keeps_no_place(engine, monkeypatch, breaks):
+    def cannot(*said) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def at_once_over(pk, engine) -> bool:
+        return True
+
+    monkeypatch.setattr(takeovers, "take_up", at_once_over)
+    monkeypatch.setattr("gpu_workers.engines.policy", lambda: engine)
+    places = threading.BoundedSemaphore(1)
+    monkeypatch.setattr(tasks, "_places", places)
+    with monkeypatch.context() as broken:
+        if breaks == "start":
+            broken.setattr(threading.Thread, "start", cannot)
+            with pytest.raises(RuntimeError):
+                tasks.take_up("1")
+        else:
+            broken.setattr(tasks.connections, "close_all", cannot)
+            assert tasks.take_up("1")
+        tasks.finish()
+    assert tasks.take_up("2")
+    tasks.finish()
+    assert places.acquire(blocking=False)
+
+
 def test_stop_ends_what_a_killed_process_left_and_nothing_goes_on(buyer, engine, till):
     session = buyer()
     leave(session, engine, till, "a call at work")

@@ -1,18 +1,23 @@
-"""Nights with an MCP server's tools before the real API: 32 at once, a server that dies, and words that mean harm."""
+"""Nights with an MCP server's tools before the real API: many at once, a server that dies, and words that mean harm."""
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
 from chat.models import Turn
+from core.mcp.places import MOST
 from environments import command
 from environments.client import KEY
+from environments.worlds.mcp import connection
+from environments.worlds.mcp.world import McpWorld
+from environments.worlds.night import held_at_once
 from episodes.models import Episode
 from judge.votes import evidence, voting
 from tests.environments.worlds.conftest import SAID, called
-from tests.environments.worlds.mcp.made import listed, raw
+from tests.environments.worlds.mcp.made import ASK, listed, raw
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 
@@ -28,15 +33,33 @@ def night(site, key, engine, capsys, monkeypatch):
     monkeypatch.setenv(KEY, key.secret)
     engine.otherwise = ask_then_answer
 
-    def night(path, attempts: int) -> list[dict]:
-        much = ["--groups", "1", "--attempts", str(attempts), "--max-tokens", "96", "--json"]
+    def night(path, attempts: int, *more: str) -> list[dict]:
+        much = ["--groups", "1", "--attempts", str(attempts), "--max-tokens", "96", "--json", *more]
         assert command.main(["worlds", "play", "--world", f"mcp:{path}", "--url", site, *much]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     return night
 
 
-def test_32_attempts_at_once_call_their_servers_and_are_solved(night, tmp_path):
+def test_no_attempt_of_a_program_is_begun_before_its_server_has_a_place(night, tmp_path, monkeypatch):
+    # A place is there at once, or the attempt fails: its episode was begun too early.
+    monkeypatch.setattr(connection, "PLACE_S", 0)
+    rows = night(
+        raw(tmp_path, [listed("echo", word={"type": "string"})]), 2 * MOST, "--parallel", "64", "--answers", "strings"
+    )
+    assert [row["status"] for row in rows] == ["solved"] * 2 * MOST
+
+
+def test_a_world_of_a_program_holds_as_many_attempts_as_have_a_place(tmp_path):
+    world, out = McpWorld(raw(tmp_path, []), "strings"), io.StringIO()
+    assert [held_at_once(asked, world, out) for asked in (None, MOST - 1, MOST, 64)] == [MOST, MOST - 1, MOST, MOST]
+    assert out.getvalue() == f"--parallel 64: the world mcp holds {MOST} attempts at once.\n"
+    far = {"server": {"url": "http://127.0.0.1:9/mcp"}, "tasks": [ASK]}
+    (tmp_path / "far.json").write_text(json.dumps(far))
+    assert [held_at_once(asked, McpWorld(tmp_path / "far.json", "strings"), out) for asked in (None, 64)] == [32, 64]
+
+
+def test_32_attempts_call_their_servers_and_are_solved(night, tmp_path):
     rows = night(raw(tmp_path, [listed("echo", word={"type": "string"})]), 32)
     assert [(row["status"], row["steps"], row["invalid"]) for row in rows] == [("solved", 2, 0)] * 32
     assert {episode.ending for episode in Episode.objects.all()} == {"solved"}
