@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.utils.translation import gettext as _
 
@@ -72,7 +71,9 @@ def roster() -> tuple[Judge, ...]:
 
 
 def sights(asked: Sequence[Judge]) -> list[bool | None]:
-    """Which of these judges are shown pictures; None for one whose server did not answer within SIGHT_S."""
+    """Which of these judges are shown pictures; None for one whose server did not answer within SIGHT_S.
+
+    The event loop is one of its own: that of the server has connections which replies are read from."""
 
     async def sight(who: Judge) -> bool | None:
         try:
@@ -87,7 +88,7 @@ def sights(asked: Sequence[Judge]) -> list[bool | None]:
         finally:
             await close(asked)
 
-    return async_to_sync(all_of_them)()
+    return asyncio.run(all_of_them())
 
 
 def judge() -> Judge:
