@@ -7,6 +7,7 @@ A judge of kind `base` is the policy's own base without adapters, `adapter` the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from judge.votes.evidence import Evidence
 from judge.votes.judge import Judge
 from judge.votes.naming import Named
 from judge.votes.prompts import Asked
+
+log = logging.getLogger(__name__)
 
 PRIORITY = 0
 """The engine serves votes when no person waits for a reply."""
@@ -57,6 +60,15 @@ class Said:
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Sight:
+    """Whether a judge is shown pictures; None where that is not known, since its server does not answer, or its model
+    cannot be read."""
+
+    sees: bool | None
+    is_unreadable: bool = False
+
+
 # As the settings say
 
 
@@ -70,19 +82,22 @@ def roster() -> tuple[Judge, ...]:
     return panel()
 
 
-def sights(asked: Sequence[Judge]) -> list[bool | None]:
-    """Which of these judges are shown pictures; None for one whose server did not answer within SIGHT_S.
+def sights(asked: Sequence[Judge]) -> list[Sight]:
+    """Which of these judges are shown pictures. A server has SIGHT_S to answer.
 
     The event loop is one of its own: that of the server has connections which replies are read from."""
 
-    async def sight(who: Judge) -> bool | None:
+    async def sight(who: Judge) -> Sight:
         try:
             async with asyncio.timeout(SIGHT_S):
-                return await who.sees()
+                return Sight(await who.sees())
         except (EngineUnavailable, TimeoutError):
-            return None
+            return Sight(None)
+        except (TalkbackError, OSError, ValueError) as failure:
+            log.warning("The model of the judge %s cannot be read: %s", who.name, failure)
+            return Sight(None, is_unreadable=True)
 
-    async def all_of_them() -> list[bool | None]:
+    async def all_of_them() -> list[Sight]:
         try:
             return await asyncio.gather(*map(sight, asked))
         finally:
