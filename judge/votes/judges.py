@@ -41,8 +41,9 @@ AFTERTHOUGHT = -1
 TRAINED = "trained"
 """The family of prompts that the judge's own adapter was trained with."""
 
-SIGHT_S = 3.0
-"""How long a page waits for a judge's server to say whether it takes pictures."""
+SIGHT_S = 5.0
+"""How long a page waits for a judge's server to say whether it takes pictures: it may be asked twice, with
+`gpu_workers.engine.sight.ASKED_S` each time."""
 
 
 @dataclass(frozen=True)
