@@ -11,4 +11,6 @@ from privacy.models import Erasure
 @shared_task
 def erase(pk: str) -> None:
     """Delete what a person asked to have deleted, to the end."""
-    erasures.go_on(Erasure.objects.get(pk=pk))
+    erasure = Erasure.objects.filter(pk=pk).first()
+    if erasure is not None:  # it goes with the account, and then nothing is left to delete
+        erasures.go_on(erasure)

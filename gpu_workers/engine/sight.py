@@ -11,6 +11,9 @@ import httpx
 KNOWN_S, SILENT_S = 30.0, 3.0
 """How long an answer counts, for a server may be started again with another model; and that none came."""
 
+ASKED_S = 2.0
+"""How long a server may be silent when it is asked."""
+
 _known: dict[str, tuple[float, bool]] = {}
 """Until when it counts, by address, and of a chat server by model."""
 
@@ -60,5 +63,5 @@ def _modalities(said: Any, model: str) -> list[Any] | None:
 def _get(url: str, api_key: str) -> Any:
     """The JSON at this address; None where the server has nothing there."""
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    answer = httpx.get(url, headers=headers, timeout=2.0, trust_env=False)
+    answer = httpx.get(url, headers=headers, timeout=ASKED_S, trust_env=False)
     return answer.json() if answer.status_code == 200 else None

@@ -135,7 +135,8 @@ class Transport:
             try:
                 response = await asking
             except asyncio.CancelledError:
-                if not watch.is_gone:
+                asker = asyncio.current_task()
+                if not watch.is_gone or (asker is not None and asker.cancelling()):  # who asked leaves
                     raise
                 raise TimeoutError("it hangs") from None
             async with response:

@@ -7,6 +7,7 @@ A judge of kind `base` is the policy's own base without adapters, `adapter` the 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.utils.translation import gettext as _
 
@@ -30,6 +30,8 @@ from judge.votes.judge import Judge
 from judge.votes.naming import Named
 from judge.votes.prompts import Asked
 
+log = logging.getLogger(__name__)
+
 PRIORITY = 0
 """The engine serves votes when no person waits for a reply."""
 
@@ -39,8 +41,9 @@ AFTERTHOUGHT = -1
 TRAINED = "trained"
 """The family of prompts that the judge's own adapter was trained with."""
 
-SIGHT_S = 3.0
-"""How long a page waits for a judge's server to say whether it takes pictures."""
+SIGHT_S = 5.0
+"""How long a page waits for a judge's server to say whether it takes pictures: it may be asked twice, with
+`gpu_workers.engine.sight.ASKED_S` each time."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,15 @@ class Said:
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Sight:
+    """Whether a judge is shown pictures; None where that is not known, since its server does not answer, or its model
+    cannot be read."""
+
+    sees: bool | None
+    is_unreadable: bool = False
+
+
 # As the settings say
 
 
@@ -71,23 +83,28 @@ def roster() -> tuple[Judge, ...]:
     return panel()
 
 
-def sights(asked: Sequence[Judge]) -> list[bool | None]:
-    """Which of these judges are shown pictures; None for one whose server did not answer within SIGHT_S."""
+def sights(asked: Sequence[Judge]) -> list[Sight]:
+    """Which of these judges are shown pictures. A server has SIGHT_S to answer.
 
-    async def sight(who: Judge) -> bool | None:
+    The event loop is one of its own: that of the server has connections which replies are read from."""
+
+    async def sight(who: Judge) -> Sight:
         try:
             async with asyncio.timeout(SIGHT_S):
-                return await who.sees()
+                return Sight(await who.sees())
         except (EngineUnavailable, TimeoutError):
-            return None
+            return Sight(None)
+        except (TalkbackError, OSError, ValueError) as failure:
+            log.warning("The model of the judge %s cannot be read: %s", who.name, failure)
+            return Sight(None, is_unreadable=True)
 
-    async def all_of_them() -> list[bool | None]:
+    async def all_of_them() -> list[Sight]:
         try:
             return await asyncio.gather(*map(sight, asked))
         finally:
             await close(asked)
 
-    return async_to_sync(all_of_them)()
+    return asyncio.run(all_of_them())
 
 
 def judge() -> Judge:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
-from privacy import erasures
+from privacy import erasures, tasks
 from privacy.models import Erasure
 
 
@@ -60,3 +60,13 @@ def test_what_is_begun_after_the_wish_stays(person, talk):
     later = Session.objects.create(user=person, created_at=timezone.now())
     assert erasures.go_on(erasure).status == "done"
     assert Session.objects.get() == later
+
+
+def test_an_erasure_that_went_with_its_account_has_nothing_left_to_do(person, talk):
+    talk(1)
+    erasure = erasures.ask(person, revokes_keys=False)
+    tasks.erase(str(erasure.pk))
+    assert Erasure.objects.get().status == "done"
+    person.delete()
+    tasks.erase(str(erasure.pk))  # the queue brings it once more
+    assert not Erasure.objects.exists()

@@ -81,7 +81,7 @@ class State:
 
 def read() -> State:
     """All of it, asked now."""
-    told, of_judge = async_to_sync(_asked)()
+    told, of_judge = asyncio.run(_asked())
     known = {one.adapter: one for one in Checkpoint.objects.exclude(adapter="")}
     wanted = [one for one in loading.wanted() if one.kind == Checkpoint.Kind.LORA]
     rows = [
@@ -113,8 +113,14 @@ async def _asked() -> tuple[list[Report], Report | None]:
     return told, judge
 
 
-async def repaired() -> list[str]:
+def repaired() -> list[str]:
     """The names of the adapters that had to be loaded again. Raises EngineUnavailable, as `repairs.repair` does."""
+    # It asks the database in this thread, from an event loop of its own: that of the server has connections which
+    # replies are read from.
+    return async_to_sync(_repaired, force_new_loop=True)()
+
+
+async def _repaired() -> list[str]:
     engine = engines.policy()
     try:
         async with asyncio.timeout(REPAIR_S):
@@ -123,7 +129,7 @@ async def repaired() -> list[str]:
         said = _("The repair took longer than %(n)s s: the sweep goes on with it.")
         raise EngineUnavailable(said % {"n": f"{REPAIR_S:.0f}"}) from late
     finally:
-        await engine.aclose()
+        await engine.aclose()  # this event loop ends here
 
 
 @needs("engines")
@@ -136,7 +142,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_POST
 def repair(request: HttpRequest) -> HttpResponse:
     """Compare what is wanted with what is loaded now, instead of at the next sweep."""
-    loaded = said_aloud(request, lambda: async_to_sync(repaired)())
+    loaded = said_aloud(request, repaired)
     if loaded:
         said = _("Loaded again: %(names)s.") % {"names": ", ".join(loaded)}
         messages.success(request, said, extra_tags="good")

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from gpu_workers.engine import sight
+from judge.votes import judges
 
 
 @pytest.fixture
@@ -50,3 +51,17 @@ def test_an_answer_counts_for_half_a_minute_and_silence_for_3_seconds(server):
     assert server["asked"] == 2
     server["answer"], server["now"] = {"has_image_understanding": True}, 34.5
     assert sight.sees("http://engine")
+
+
+def test_a_page_waits_for_a_server_that_is_asked_twice(monkeypatch):
+    waits = []
+
+    def get(url: str, **options: object) -> httpx.Response:
+        waits.append(options["timeout"])
+        return httpx.Response(200, json={"data": []})
+
+    monkeypatch.setattr(sight, "_known", {})
+    monkeypatch.setattr(sight.httpx, "get", get)
+    assert not sight.chat_sees("http://engine/v1", "wise-1")
+    assert len(waits) == 2
+    assert sum(waits) < judges.SIGHT_S

@@ -110,3 +110,19 @@ async def test_a_reader_who_leaves_before_the_first_word_leaves_nothing_at_work(
             await reading
         mine = {task for task in asyncio.all_tasks() - before if "Watch.run" in repr(task)}
         await asyncio.gather(*mine, return_exceptions=True)  # it was cancelled: this ends
+
+
+async def test_a_reader_who_leaves_in_the_instant_in_which_the_engine_is_given_up_has_left(server, monkeypatch):
+    readers: list[asyncio.Task[int]] = []
+
+    class LeftAtTheEnd(transport.Watch):
+        async def run(self) -> None:
+            self.is_gone = True
+            self.end()
+            readers[0].cancel()
+
+    monkeypatch.setattr(transport, "Watch", LeftAtTheEnd)
+    async with client_of(server) as client:
+        readers.append(asyncio.create_task(read(client)))
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(readers[0], 30)

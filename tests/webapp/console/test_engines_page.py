@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import cast
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.urls import get_resolver
 
 from checkpoints.models import Checkpoint
+from core.errors import TalkbackError
 from gpu_workers import engines
 from gpu_workers.engine.fleet import Fleet
 from gpu_workers.engine.interface import Engine
 from gpu_workers.servers import keeper
+from gpu_workers.types import Sampling
+from judge.votes import judges
 from tests.doubles.fake_engine import FakeEngine
+from tests.gpu_workers.engine.test_silence import Server, client_of
+from webapp.console import engine_pages
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +79,27 @@ def test_repair_now_loads_what_is_missing(console, pair: list[FakeEngine], live:
 
     assert pair[1].loaded == {live.adapter: str(live.folder)}
     assert "Loaded again: talkback-1-x." in answer
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.parametrize("look", [lambda: judges.sights(judges.panel()), engine_pages.read, engine_pages.repaired])
+async def test_a_reply_streams_on_while_a_page_asks_the_engine(look, settings, tiny_model, tmp_path, monkeypatch):
+    settings.MODEL, settings.DATA_DIR, settings.JUDGES = str(tiny_model), tmp_path, '[{"kind": "base"}]'
+    server = Server()
+    server.hangs_at = "event"
+
+    def ask() -> None:
+        with suppress(TalkbackError):  # this server has nothing to repair
+            look()
+
+    async with client_of(server) as client:
+        monkeypatch.setattr(engines, "policy", lambda: client)
+        async with aclosing(client.stream([1], Sampling(max_new_tokens=4))) as stream:
+            await anext(stream)
+            await sync_to_async(ask)()  # as the server has a page made: in a thread that knows its event loop
+            server.goes_on.set()
+            rest = [said async for said in stream]
+    assert rest
 
 
 def test_the_last_words_of_an_engine_that_ended_are_there_to_be_read(

@@ -269,3 +269,12 @@ def test_a_judge_whose_server_says_nothing_holds_the_page_up_for_no_longer_than_
     page = console.get(HERE).content.decode()
     assert "Whether it sees pictures is not known: its server does not answer." in page
     assert "sees pictures</span>" not in page
+
+
+def test_a_judge_whose_model_cannot_be_read_is_shown_with_what_is_wrong(console, engine, settings, tmp_path):
+    (tmp_path / "empty").mkdir()
+    models = [str(tmp_path / name) for name in ("missing", "empty")]
+    settings.JUDGES = json.dumps([{"kind": "engine", "url": "http://127.0.0.1:9", "model": one} for one in models])
+    page = console.get(HERE).content.decode()
+    assert page.count("Its model cannot be read: look at “model” in JUDGES, and at MODEL.") == 2
+    assert "its server does not answer" not in page

@@ -28,6 +28,7 @@ from judge.calibration.vote_floor import Standing
 from judge.models import GoldReading, Measuring, Vote
 from judge.votes import judges, prompts
 from judge.votes.judge import Judge
+from judge.votes.judges import Sight
 from webapp.charts import accuracy
 
 COSTS = timedelta(days=30)
@@ -83,10 +84,9 @@ class Seat:
     measuring: Measuring | None
     last: Measuring | None
     """Its measuring before, when that ended with something to say."""
+    sight: Sight
     done: int = 0
     measure: Measure = scales.PLAIN
-    sees: bool | None = None
-    """Whether it is shown pictures; None: its server did not say."""
 
     @property
     def point(self) -> Point | None:
@@ -140,7 +140,7 @@ def seated(roster: Sequence[Judge], records: Records) -> list[Seat]:
     sums = votes_cost([(who.name, who.version) for who in roster])
     asked = list(Measuring.objects.filter(judge__in=[who.name for who in roster]))
     seats = []
-    for who, sees in zip(roster, judges.sights(roster), strict=True):
+    for who, sight in zip(roster, judges.sights(roster), strict=True):
         record, of_it = records.of(who.name, who.version), [one for one in asked if one.judge == who.name]
         measuring = next((one for one in of_it if one.finished_at is None), None)
         past = next((one for one in of_it if one.finished_at is not None), None)
@@ -152,9 +152,9 @@ def seated(roster: Sequence[Judge], records: Records) -> list[Seat]:
                 cost_of(sums, record),
                 measuring,
                 past if past is not None and past.failure else None,
+                sight,
                 calibration.read_so_far(measuring) if measuring else 0,
                 record.measure,
-                sees,
             )
         )
     return seats

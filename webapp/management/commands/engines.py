@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.core.management.base import CommandError
 
 from core.errors import TalkbackError
@@ -22,7 +21,7 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["repair"]:
             try:
-                loaded = async_to_sync(engine_pages.repaired)()
+                loaded = engine_pages.repaired()
             except TalkbackError as failure:
                 raise CommandError(str(failure)) from failure
             self.stdout.write(f"Loaded again: {', '.join(loaded)}." if loaded else "Nothing was missing.")
