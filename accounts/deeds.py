@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Deed, Invitation
-from core.addresses import readable
+from core.network.addresses import readable
 
 KINDS = {
     "sign-in": _("Signing in and out"),

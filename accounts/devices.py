@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_noop
 
 from accounts.models import Device
-from core.addresses import readable
+from core.network.addresses import readable
 from core.visible import visible
 
 BROWSERS = (

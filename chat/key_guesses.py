@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 from django.conf import settings
 
 from chat.limits import RateLimited
-from core.addresses import network, readable
 from core.brake import Brake, Rule
+from core.network.addresses import network, readable
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import os
 import secrets
 from pathlib import Path
 
-from core import loopback
 from core.envfile import read_settings
+from core.network import loopback
 from core.told import KEPT
 from installation.diagnosis import cards, engine_count, free_port, runs_elsewhere, uses_default_model
 from installation.places import DATA_DIR, ENV_FILE

@@ -34,7 +34,6 @@ from gpu_workers.errors import NothingLearned, OutOfMemory
 from training import (
     batches,
     config,
-    forecast,
     hours,
     jobs,
     launch,
@@ -50,6 +49,7 @@ from training.config import Recipe
 from training.jobs import Learned
 from training.models import Run, Sample
 from training.monitoring.usage import Meter
+from training.next_run import forecast
 from training.objective import question_bank
 from training.provenance import base_model, receipts, taints
 from training.running import patience

@@ -12,7 +12,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from core.envfile import model_folder, read_settings
-from core.loopback import authority
+from core.network.loopback import authority
 from core.visible import name_fault
 from webapp.settings_readers import allowed_hosts, env, mapped_roles, origins, speaks_https, yes_or_no
 from webapp.wiring import *  # noqa: F403  # Django reads one module

@@ -14,9 +14,9 @@ from django.conf import settings
 from chat.tools import programs
 from chat.tools.calls import CALL_S, START_S
 from chat.tools.servers import ToolServer
-from core import outside
 from core.errors import TalkbackError
 from core.mcp.results import Answered, shown
+from core.network import outside
 from core.visible import visible
 
 PLACE_S = 60.0

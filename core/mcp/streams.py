@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
 
-from core.outside import Target
+from core.network.outside import Target
 from core.visible import visible
 
 MOST_MESSAGE = 16 * 2**20

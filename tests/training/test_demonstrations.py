@@ -13,11 +13,12 @@ from checkpoints.models import Checkpoint
 from gpu_workers.types import Example
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from tests.rows import made_by
-from training import batches, collation, demonstrations, forecast, learning, runs
+from training import batches, collation, demonstrations, learning, runs
 from training.config import Recipe
 from training.demonstrations import Said, shown
-from training.forecast import Lengths
 from training.models import Run, Sample
+from training.next_run import forecast
+from training.next_run.forecast import Lengths
 
 OTHER, REWRITE = [1, 40, 41], [42, 43, 2]
 RECIPE = Recipe(batch_size=3, w_sft=1, demonstrations=4)

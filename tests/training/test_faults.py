@@ -18,9 +18,10 @@ from core import stores
 from gpu_workers.learner import learner, policy, policy_files
 from tests.disks import fill
 from tests.training.test_runs import RECIPE, again, folders
-from training import batches, forecast, hours, learning, runs, tasks
+from training import batches, hours, learning, runs, tasks
 from training.config import Recipe
 from training.models import Run, Sample
+from training.next_run import forecast
 from training.running import patience, run_ledger
 
 OPTIMIZER = policy_files.OPTIMIZER_FILE

@@ -13,10 +13,11 @@ from checkpoints.models import Checkpoint
 from core import stores
 from tests.ready_attempts import FAILED, SOLVED
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
-from training import batches, forecast, runs
+from training import batches, runs
 from training.config import Recipe
-from training.forecast import Lengths
 from training.models import Run
+from training.next_run import forecast
+from training.next_run.forecast import Lengths
 
 RECIPE = Recipe(batch_size=4, updates=2)
 

@@ -7,9 +7,10 @@ from django.db import transaction
 
 from checkpoints.models import SHARED, Checkpoint
 from tests.ready_attempts import FAILED, SOLVED
-from training import batches, next_lessons
+from training import batches
 from training.config import Recipe
 from training.models import Run
+from training.next_run import next_lessons
 
 FEW = Recipe(batch_size=6, w_opd=0.0, w_sft=0.0)
 AWAITING = Recipe(batch_size=4, w_opd=0.0, w_sft=1.0, awaits=0.5)

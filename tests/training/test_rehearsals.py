@@ -8,10 +8,11 @@ from django.utils import timezone
 from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
-from training import batches, forecast, rehearsals, runs
+from training import batches, rehearsals, runs
 from training.config import Recipe
-from training.forecast import Lengths
 from training.models import Rehearsal
+from training.next_run import forecast
+from training.next_run.forecast import Lengths
 from training.objective.updates import updates
 
 RECIPE = Recipe(distillation="vocabulary", rehearsal=0.25, lr=1e-2, updates=4, batch_size=3)

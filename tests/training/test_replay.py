@@ -9,10 +9,11 @@ from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.ready_samples import PROMPT, RESPONSE
 from tests.training.gradients import gradients
-from training import batches, forecast, replay, runs
+from training import batches, replay, runs
 from training.config import Recipe
-from training.forecast import Lengths
 from training.models import Run, Sample
+from training.next_run import forecast
+from training.next_run.forecast import Lengths
 from training.objective.updates import updates
 
 RECIPE = Recipe(w_rl=0, w_opd=0, w_sft=2, replay=2, batch_size=2, lr=1e-2, updates=1)

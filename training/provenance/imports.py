@@ -26,7 +26,8 @@ from core import stores
 from core.errors import TalkbackError
 from gpu_workers.errors import AdapterInvalid
 from gpu_workers.servers import stacks
-from training import forecast, learning
+from training import learning
+from training.next_run import forecast
 from training.provenance import base_model, canonical_json, receipt_checks, receipts
 
 WEIGHTS = ("adapter_config.json", "adapter_model.safetensors")

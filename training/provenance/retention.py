@@ -31,8 +31,8 @@ from checkpoints.models import Checkpoint, Decision, Line, Trial
 from checkpoints.notice_rows import Notice
 from core import stores
 from core.errors import IllegalMove, TalkbackError
-from training import forecast
 from training.models import Run
+from training.next_run import forecast
 from training.running.orphans import clear_orphans
 
 log = logging.getLogger(__name__)

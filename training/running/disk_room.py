@@ -6,8 +6,8 @@ from django.conf import settings
 
 from core import stores
 from core.stores import DiskFull
-from training import forecast
 from training.config import Recipe
+from training.next_run import forecast
 
 
 def check_room(recipe: Recipe) -> None:

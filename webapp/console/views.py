@@ -24,9 +24,10 @@ from feedback.models import Feedback
 from gate import wording
 from judge.models import Hint, Judgement, Vote
 from judge.samples import pooling, redaction
-from training import batches, forecast, hours, line_recipes, next_lessons
+from training import batches, hours, line_recipes
 from training.config import RecipeInvalid
 from training.models import Run
+from training.next_run import forecast, next_lessons
 from training.provenance import lineage, retention
 from webapp import learning_api
 from webapp.charts import heat, small_curves

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from core import outside
-from core.outside import AddressRefused, Target
+from core.network import outside
+from core.network.outside import AddressRefused, Target
 
 __all__ = ["AddressRefused", "Target", "resolve"]
 

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods
 
 from accounts import deeds, invitations
 from accounts.invitations import InvitationClosed
-from core.addresses import network
 from core.brake import Brake, Rule
+from core.network.addresses import network
 from webapp.people import signin
 from webapp.people.names import NewAccount
 

@@ -25,8 +25,8 @@ from django.views.decorators.http import require_http_methods
 from accounts import deeds
 from accounts.languages import language_of
 from accounts.link_tokens import LinkTokens
-from core.addresses import network
 from core.brake import Brake, Rule
+from core.network.addresses import network
 from webapp.people import closing, mailing, signin
 
 ASKED = Rule(free=5, first_s=60, most_s=3600, forget_s=24 * 3600)

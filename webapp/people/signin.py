@@ -32,8 +32,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from accounts import deeds
-from core.addresses import network, readable
 from core.brake import Brake, Rule
+from core.network.addresses import network, readable
 from core.visible import name_fault
 
 log = logging.getLogger(__name__)

@@ -30,8 +30,8 @@ from webapp.asgi import api, application
 # Django is set up by now, which the following need.
 from django.conf import settings
 
-from core import loopback
 from core.errors import TalkbackError
+from core.network import loopback
 from webapp import errors
 from webapp.serving.handler import STALL_S, Receive, Scope, Send, finished, unread
 

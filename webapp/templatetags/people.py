@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.http.request import split_domain_port
 from django.template import Context
 
-from core import loopback
+from core.network import loopback
 
 register = template.Library()
 

@@ -17,7 +17,7 @@ from chat.models import Session, Turn
 from chat.tools import calls, leases, reaching, rounds
 from chat.tools.calls import ToolCall, ToolLease
 from chat.tools.servers import ToolServer
-from core import outside
+from core.network import outside
 from judge.votes import evidence
 from privacy import bin as chat_bin
 from tests.chat.conftest import until

@@ -12,8 +12,9 @@ from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.ready_samples import PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
-from training import batches, config, forecast, runs
+from training import batches, config, runs
 from training.config import PRESETS, Recipe
+from training.next_run import forecast
 from training.objective import closed_questions, question_bank
 from training.objective.closed_questions import AT_ONCE, TEMPERATURE, Question, Questions
 from training.objective.updates import updates

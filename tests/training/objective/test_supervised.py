@@ -11,9 +11,10 @@ from gpu_workers.learner.learner import Learner
 from gpu_workers.types import Example
 from tests.ready_samples import HINTED, PROMPT, RESPONSE
 from tests.training.gradients import at_step, gradients
-from training import batches, collation, config, forecast, runs
+from training import batches, collation, config, runs
 from training.config import Recipe
-from training.forecast import Lengths
+from training.next_run import forecast
+from training.next_run.forecast import Lengths
 from training.objective import edits
 from training.objective import updates as objective
 from training.objective.updates import described, updates

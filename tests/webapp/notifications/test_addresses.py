@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from core import outside
+from core.network import outside
 from webapp.notifications.addresses import AddressRefused, resolve
 
 INSIDE = (

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from chat.tools import programs, reaching
 from chat.tools.servers import ToolServer
-from core.outside import AddressRefused
+from core.network.outside import AddressRefused
 from webapp.console.doors import needs, person, said_aloud
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")

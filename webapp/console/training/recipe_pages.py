@@ -25,8 +25,9 @@ from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
 from judge import recipe_changes
 from judge.models import Ruling
-from training import batches, config, forecast, line_recipes
+from training import batches, config, line_recipes
 from training.config import PRESETS, REMOVED, Recipe, RecipeInvalid
+from training.next_run import forecast
 from training.recipes import published
 from webapp.console.doors import needs, person, said_aloud
 from webapp.console.review.desk import is_fragment

@@ -9,9 +9,10 @@ from django.utils.translation import gettext_noop
 
 from checkpoints.models import Line
 from core.errors import TalkbackError
-from training import forecast, line_recipes
+from training import line_recipes
 from training.config import PRESETS, Recipe
-from training.forecast import Forecast
+from training.next_run import forecast
+from training.next_run.forecast import Forecast
 from webapp.console.training.recipe_form import FEW, Draft, FormField, texts
 
 WHOSE = {

@@ -9,7 +9,8 @@ from django.core.management.base import CommandError
 
 from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
-from training import batches, forecast, hours, line_recipes
+from training import batches, hours, line_recipes
+from training.next_run import forecast
 from training.recipes import published
 from webapp.amounts import counted
 from webapp.management.terminal import TerminalCommand

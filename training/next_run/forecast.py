@@ -16,10 +16,11 @@ from django.utils.translation import ngettext
 
 from checkpoints.models import SHARED, Checkpoint
 from core import stores
-from training import batches, config, demonstrations, next_lessons, rehearsals, replay
+from training import batches, config, demonstrations, rehearsals, replay
 from training.agents import comparison
 from training.config import Recipe
 from training.models import Run, Sample
+from training.next_run import next_lessons
 from training.objective import merged_rows, question_bank
 
 THERE_AND_BACK = 3

@@ -1,0 +1,1 @@
+"""What the next training of a line would learn from, and take."""
