@@ -10,7 +10,7 @@ import anyio
 
 from core.errors import TalkbackError
 
-MOST = 16
+MOST = 32
 """Programs at the same time: each is a process of some ten to a hundred MB, whatever it is."""
 
 LOOK_S = 0.1
