@@ -128,7 +128,6 @@ def test_every_example_on_the_page_is_a_body_that_the_api_takes(client, key, eng
         "/v1/episodes": 200,
         "/v1/episodes/exams/{exam}/close": 404,
         "/v1/episodes/{episode}/close": 404,
-        "/v1/episodes/{episode}/alive": 404,
         "/v1/episodes/{episode}/actions": 404,
     }
 
