@@ -63,6 +63,7 @@ class Stack:
             "DATABASE_URL": f"sqlite:///{data_dir}/talkback.sqlite3",
             "REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "MODEL": str(model),
+            "HOST": "127.0.0.1",  # where web listens: links that it prints lead to the same place
             "PORT": str(self.port),
             "ENGINE_URL": f"http://127.0.0.1:{self.engine_port}",
             "ENGINE_API_KEY": secrets.token_hex(8),
