@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -36,7 +37,7 @@ class Unsaid(TalkbackError):
 
 
 @dataclass(frozen=True)
-class Queue(Generic[Row]):
+class Queue(Generic[Row], ABC):
     """One kind of row that reviewers decide on, and as fields the filters that narrow its list. An unknown value in an
     address is left out, so that any address shows a list."""
 
@@ -59,38 +60,38 @@ class Queue(Generic[Row]):
     """Whose conversation it is."""
     search: str = ""
 
+    @abstractmethod
     def rows(self) -> QuerySet[Row]:
         """All of them, in order, with what a row of the list shows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def found(self, pk: Any) -> Row | None:
         """The row with all that its page shows; None where a reviewer may not see it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def counts(self) -> Parts:
         """`tabs` and `selects`: the ways to look at fewer rows, with how many there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def details(self, row: Row, sent: QueryDict) -> Parts:
         """What a reviewer wants to know before deciding, in a fixed number of queries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def row_of(self, ruling: Ruling) -> Row | None:
         """What a ruling was about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def changed_by(self, rulings: Sequence[Ruling]) -> list[Any]:
         """Primary keys of the rows that these rulings may have taken out of the list."""
-        raise NotImplementedError
 
     def part(self, row: Row, sent: QueryDict) -> tuple[str, Parts] | None:
         """A smaller template than all that is at hand, where a fragment asks for it."""
         return None
 
     @property
+    @abstractmethod
     def order(self) -> tuple[str, bool]:
         """By which moment, and whether the newest comes first."""
-        raise NotImplementedError
 
     @classmethod
     def read(cls, sent: QueryDict) -> Self:
