@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import ast
 import secrets
+import threading
 
 from environments.sandboxes.trees import File, Tree
 
 EQUALS = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertCountEqual")
+ONE_AT_A_TIME = threading.Lock()
+"""Python 3.11 counts how deep it has parsed for all threads at once, so two that parse have one of them fail."""
+
 HELPERS = """
 def {weigh}(value):
     try:
@@ -30,7 +34,8 @@ def {weigh}(value):
 def make_impossible(tree: Tree, tests: tuple[str, ...]) -> Tree:
     """The files with each function that is called test… in the files of these tests made to fail at its end."""
     files = {name: file for test in tests if (file := tree.files.get(name := test.partition("::")[0]))}
-    return Tree({name: File(_fail(file.content), file.mode) for name, file in files.items()}).over(tree)
+    with ONE_AT_A_TIME:
+        return Tree({name: File(_fail(file.content), file.mode) for name, file in files.items()}).over(tree)
 
 
 def _fail(source: bytes) -> bytes:
