@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import ast
 import secrets
-import threading
 
+from core.parsing import parse
 from environments.sandboxes.trees import File, Tree
 
 EQUALS = ("assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertCountEqual")
-ONE_AT_A_TIME = threading.Lock()
-"""Python 3.11 counts how deep it has parsed for all threads at once, so two that parse have one of them fail."""
-
 HELPERS = """
 def {weigh}(value):
     try:
@@ -34,20 +31,19 @@ def {weigh}(value):
 def make_impossible(tree: Tree, tests: tuple[str, ...]) -> Tree:
     """The files with each function that is called test… in the files of these tests made to fail at its end."""
     files = {name: file for test in tests if (file := tree.files.get(name := test.partition("::")[0]))}
-    with ONE_AT_A_TIME:
-        return Tree({name: File(_fail(file.content), file.mode) for name, file in files.items()}).over(tree)
+    return Tree({name: File(_fail(file.content), file.mode) for name, file in files.items()}).over(tree)
 
 
 def _fail(source: bytes) -> bytes:
     """What cannot be parsed stays as it is."""
     try:
-        module = ast.parse(source)
+        module = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
     writer = _Writer()
     module = writer.visit(module)
     number = secrets.randbelow(10**9)
-    module.body += ast.parse(HELPERS.format(weigh=writer.weigh, lies=writer.lies, number=number)).body
+    module.body += parse(HELPERS.format(weigh=writer.weigh, lies=writer.lies, number=number)).body
     return ast.unparse(ast.fix_missing_locations(module)).encode()
 
 
@@ -59,8 +55,8 @@ class _Writer(ast.NodeTransformer):
         self.generic_visit(node)
         if node.name.startswith("test"):
             message = secrets.token_hex(4)
-            end = ast.parse(f"if not {self.lies}:\n    raise AssertionError('{message}')").body
-            begin = ast.parse(f"{self.lies}.clear()").body
+            end = parse(f"if not {self.lies}:\n    raise AssertionError('{message}')").body
+            begin = parse(f"{self.lies}.clear()").body
             node.body = [*begin, ast.Try(body=node.body, handlers=[], orelse=[], finalbody=end)]
         return node
 

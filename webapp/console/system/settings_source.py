@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from core.parsing import parse
 from core.told import FOR_A_START, KEPT
 
 SOURCE = Path(__file__).parents[2] / "settings.py"
 HEADING = re.compile(r"# ([A-Z][^.(;]*)")
-PARSING = threading.Lock()
-"""Python 3.11 counts how deep it has parsed for all threads at once, so two that parse have one of them fail."""
-
 OF_A_START = "What a start reads, or one process"
 
 
@@ -67,8 +64,7 @@ def _read_by_django() -> Iterator[Setting]:
 def _code() -> tuple[list[ast.stmt], dict[int, str]]:
     """What webapp/settings.py does, and its headings by their line."""
     text = SOURCE.read_text(encoding="utf-8")
-    with PARSING:
-        return ast.parse(text).body, dict(_headings(text))
+    return parse(text).body, dict(_headings(text))
 
 
 def _headings(text: str) -> Iterator[tuple[int, str]]:
