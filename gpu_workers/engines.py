@@ -61,9 +61,9 @@ def chat(url: str, model: str, api_key: str = "") -> OpenAIChat:
     return _chat(url, model, api_key)
 
 
-def chat_sees(url: str, model: str, api_key: str = "") -> bool:
-    """Tell whether that model takes pictures, as its server says. Asks at most once in sight.KNOWN_S; call it in a
-    thread."""
+def chat_sees(url: str, model: str, api_key: str = "") -> bool | None:
+    """Tell whether that model takes pictures, as its server says; None where that does not answer. Asks at most once in
+    sight.KNOWN_S; call it in a thread."""
     return sight.chat_sees(chat(url, model, api_key).url, model, api_key)
 
 

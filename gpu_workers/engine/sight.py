@@ -14,18 +14,18 @@ KNOWN_S, SILENT_S = 30.0, 3.0
 ASKED_S = 2.0
 """How long a server may be silent when it is asked."""
 
-_known: dict[str, tuple[float, bool]] = {}
+_known: dict[str, tuple[float, bool | None]] = {}
 """Until when it counts, by address, and of a chat server by model."""
 
 
 def sees(url: str, api_key: str = "") -> bool:
     """SGLang says it of its model; a server that says nothing of it, or does not answer, takes none."""
-    return _remember(url, lambda: _has_understanding(url, api_key))
+    return _remember(url, lambda: _has_understanding(url, api_key)) is True
 
 
-def chat_sees(url: str, model: str, api_key: str = "") -> bool:
+def chat_sees(url: str, model: str, api_key: str = "") -> bool | None:
     """The same of a model behind an OpenAI-compatible server, whose `url` ends in /v1: its entry in /models may list
-    what it takes as `input_modalities`, and SGLang says it as ever."""
+    what it takes as `input_modalities`, and SGLang says it as ever. None where the server does not answer."""
 
     def ask() -> bool:
         modalities = _modalities(_get(f"{url}/models", api_key), model)
@@ -34,15 +34,16 @@ def chat_sees(url: str, model: str, api_key: str = "") -> bool:
     return _remember(f"{url} {model}", ask)
 
 
-def _remember(key: str, ask: Callable[[], bool]) -> bool:
-    until, said = _known.get(key, (0.0, False))
+def _remember(key: str, ask: Callable[[], bool]) -> bool | None:
+    """None where no answer came, or none that can be read."""
+    until, said = _known.get(key, (0.0, None))
     if monotonic() < until:
         return said
     lasts_s = KNOWN_S
     try:
         said = ask()
     except (httpx.HTTPError, ValueError, AttributeError, TypeError):
-        said, lasts_s = False, SILENT_S
+        said, lasts_s = None, SILENT_S
     _known[key] = (monotonic() + lasts_s, said)
     return said
 

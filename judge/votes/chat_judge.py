@@ -37,7 +37,7 @@ class ChatJudge:
         votes: int | None = None,
         window: int = 32768,
         constrain: bool = True,
-        sees: Callable[[], bool] = lambda: False,
+        sees: Callable[[], bool | None] = lambda: False,
     ) -> None:
         """`window` is in tokens: such a server cannot be asked for it. `sees` tells whether it takes pictures, and may
         ask it."""
@@ -52,7 +52,7 @@ class ChatJudge:
     def reads(self) -> bool:
         return False
 
-    async def sees(self) -> bool:
+    async def sees(self) -> bool | None:
         return await asyncio.to_thread(self._sees)
 
     @property

@@ -70,8 +70,9 @@ class Judge(Protocol):
         """Every version that its votes may carry."""
         ...
 
-    async def sees(self) -> bool:
-        """Whether it is shown pictures. May ask its server; raises EngineUnavailable."""
+    async def sees(self) -> bool | None:
+        """Whether it is shown pictures; None where its server does not say, and then it is asked in words. May ask its
+        server; raises EngineUnavailable."""
         ...
 
     async def answer(self, asked: Asked, seen: Evidence, priority: int) -> Reply:

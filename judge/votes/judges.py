@@ -86,7 +86,8 @@ def roster() -> tuple[Judge, ...]:
 def sights(asked: Sequence[Judge]) -> list[Sight]:
     """Which of these judges are shown pictures. A server has SIGHT_S to answer.
 
-    The event loop is one of its own: that of the server has connections which replies are read from."""
+    The event loop is one of its own: that of the server has connections which replies are read from. It is left without
+    waiting for its threads, as asyncio.run would: what one asks of a server may take any time, and is remembered."""
 
     async def sight(who: Judge) -> Sight:
         try:
@@ -104,7 +105,12 @@ def sights(asked: Sequence[Judge]) -> list[Sight]:
         finally:
             await close(asked)
 
-    return asyncio.run(all_of_them())
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(all_of_them())
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
 
 
 def judge() -> Judge:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from datetime import date, timedelta
 
 import pytest
@@ -260,15 +261,30 @@ def test_each_judge_says_whether_it_sees_pictures(console, engine, settings):
     ]
 
 
+UNKNOWN = "Whether it sees pictures is not known: its server does not answer."
+
+
 def test_a_judge_whose_server_says_nothing_holds_the_page_up_for_no_longer_than_that(console, who, monkeypatch):
+    answers = threading.Event()
+
     async def hangs(self):
-        await asyncio.Event().wait()
+        await asyncio.to_thread(answers.wait)  # what asks a server waits in a thread, as for its name's address
 
     monkeypatch.setattr(EngineJudge, "sees", hangs)
     monkeypatch.setattr(judges, "SIGHT_S", 0.05)
-    page = console.get(HERE).content.decode()
-    assert "Whether it sees pictures is not known: its server does not answer." in page
+    try:
+        page = console.get(HERE).content.decode()
+    finally:
+        answers.set()
+    assert UNKNOWN in page
     assert "sees pictures</span>" not in page
+
+
+def test_of_a_judge_whose_server_is_down_it_is_not_known_whether_it_sees(console, engine, settings):
+    settings.JUDGES = json.dumps([{"kind": "openai", "url": "http://127.0.0.1:9/v1", "model": "wise"}])
+    page = console.get(HERE).content.decode()
+    assert UNKNOWN in page
+    assert "It sees no pictures" not in page
 
 
 def test_a_judge_whose_model_cannot_be_read_is_shown_with_what_is_wrong(console, engine, settings, tmp_path):
