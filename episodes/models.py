@@ -39,6 +39,11 @@ class Standing:
     is_final: bool = False
     """No further attempt is to be expected."""
 
+    @property
+    def stays_short(self) -> bool:
+        """So few of its attempts count, now and for good, that nothing of it teaches."""
+        return self.is_final and self.state == "short"
+
 
 class GroupQuerySet(models.QuerySet["Group"]):
     def visible_to(self, user: User | AnonymousUser) -> GroupQuerySet:
@@ -79,10 +84,13 @@ class Group(models.Model):
 
     def standing(self) -> Standing:
         """How far it has come. One query."""
-        ends = list(self.episodes.values_list("status", "ending", "cut_by", "ended_at", "lease_s"))
-        counted = sum(counts(ending, cut_by) for _, ending, cut_by, *_ in ends)
-        is_playing = any(status == Episode.Status.PLAYING for status, *_ in ends)
-        is_left = not is_playing and is_quiet([(ended, lease) for *_, ended, lease in ends], timezone.now())
+        return self.standing_of(list(self.episodes.only("status", "ending", "cut_by", "ended_at", "lease_s")))
+
+    def standing_of(self, ends: Sequence[Episode]) -> Standing:
+        """The same, given all its attempts. No query."""
+        counted = sum(counts(one.ending, one.cut_by) for one in ends)
+        is_playing = any(one.status == Episode.Status.PLAYING for one in ends)
+        is_left = not is_playing and is_quiet([(one.ended_at, one.lease_s) for one in ends], timezone.now())
         if is_playing or (len(ends) < (self.attempts or 0) and not is_left):
             return Standing("playing", opened=len(ends), counted=counted)
         is_final = is_left or (self.attempts is not None and len(ends) >= self.attempts)

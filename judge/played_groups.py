@@ -57,8 +57,7 @@ def settle(pk: int) -> bool:
 
 def is_short(group: Group) -> bool:
     """Whether so few of its attempts count, now and for good, that nothing of it teaches."""
-    standing = group.standing()
-    return standing.is_final and standing.state == "short"
+    return group.standing().stays_short
 
 
 def _wants_scores(sessions: list[UUID]) -> bool:

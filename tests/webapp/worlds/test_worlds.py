@@ -85,6 +85,12 @@ def test_figures_of_a_group_that_is_short_are_not_waited_for(console, make_group
     other = make_group("b", attempts=2)
     play(other, "solved")  # its second attempt may still be played
     assert said not in text_of(console.get(f"/worlds/groups/{other.pk}/"))
+    endless = make_group("c", attempts=None)
+    play(endless, "solved")
+    assert said not in text_of(console.get(f"/worlds/groups/{endless.pk}/"))
+    Episode.objects.update(ended_at=timezone.now() - timedelta(days=1))  # whose player is gone for good
+    for group in (other, endless):
+        assert said in text_of(console.get(f"/worlds/groups/{group.pk}/"))
 
 
 def test_splits_and_checkpoints_stand_apart(console, make_group, play, make_checkpoint):

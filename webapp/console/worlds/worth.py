@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from checkpoints.models import SHARED
-from episodes.models import FEWEST, Episode, Group, counts
+from episodes.models import Episode, Group
 from training import line_recipes
 from training.config import RecipeInvalid
 from training.models import Run, Sample
@@ -92,7 +92,7 @@ def of(group: Group, episodes: Sequence[Episode]) -> GroupWorth:
     baseline = next((one.agents["baseline"] for one in reversed(runs) if one.agents.get("baseline")), _wanted(samples))
     if group.split == Group.Split.HELDOUT:
         return GroupWorth(known, unknown=_("It is held out: it examines, and its steps are not judged."))
-    if _is_short(group, episodes):
+    if group.standing_of(episodes).stays_short:
         return GroupWorth(known, baseline, unknown=_("None: of its attempts too few count to compare any."))
     if group.judged_at is None and not runs:
         return GroupWorth(known, baseline, unknown=_("Not known before every step of the group has its score."))
@@ -107,12 +107,6 @@ def of(group: Group, episodes: Sequence[Episode]) -> GroupWorth:
         worth[key] = Worth(sample.reward, now.value, sample.advantage, _(sample.left_out))
     in_run = next((one.run_id for one in samples.values() if one.status == Sample.Status.CLAIMED), None)
     return GroupWorth(worth, baseline, runs, in_run)
-
-
-def _is_short(group: Group, episodes: Sequence[Episode]) -> bool:
-    """Whether all attempts that were to be had are over, and too few of them count."""
-    is_over = all(one.ending for one in episodes) and len(episodes) >= (group.attempts or 1)
-    return is_over and sum(counts(one.ending, one.cut_by) for one in episodes) < FEWEST
 
 
 def why_not(episode: Episode) -> str:
