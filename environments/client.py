@@ -243,10 +243,10 @@ class Client:
             wait_s, trouble, sent_at, is_busy = pause_s, "", monotonic(), False
             try:
                 answer = await self._http.request(method, path, json=body, headers=sent)
-                if answer.is_success:
-                    return dict(answer.json())
+                if answer.is_success and (told := _object(answer)) is not None:
+                    return told
                 trouble = f"it answered {answer.status_code}: {_said(answer)}"
-                if answer.status_code not in AGAIN:
+                if not answer.is_success and answer.status_code not in AGAIN:
                     sentence = f"Talkback at {self.url} refused {method} {path}: {_said(answer)}"
                     raise Refused(sentence, _code(answer))
                 is_busy = answer.status_code == httpx.codes.TOO_MANY_REQUESTS
@@ -280,6 +280,14 @@ def retry_after_s(said: str, otherwise_s: float) -> float:
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
         return min(max((when - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT_S)
     return otherwise_s
+
+
+def _object(answer: httpx.Response) -> dict[str, Any] | None:
+    """None where it is none, as of a page that a proxy shows while Talkback is started anew."""
+    try:
+        return dict(answer.json())
+    except (ValueError, TypeError):
+        return None
 
 
 def _said(answer: httpx.Response) -> str:

@@ -109,6 +109,13 @@ async def test_patience_ends_with_what_to_do() -> None:
         await ask(talkback.client(patience_s=0.0))
 
 
+async def test_a_page_in_place_of_an_answer_is_no_answer() -> None:
+    """As a proxy shows one while Talkback is started anew."""
+    talkback = FakeTalkback(httpx.Response(200, text="<p>Back soon</p>"), httpx.Response(200, json=[1]), ok(REPLY))
+    assert (await ask(talkback.client())).text == "Paris."
+    assert len(talkback.asked) == 3
+
+
 async def test_why_one_waits_is_told_but_for_a_server_that_is_merely_busy() -> None:
     told: list[str] = []
     talkback = FakeTalkback(httpx.ConnectError("no route"), no(429), no(503, "It starts."), ok(REPLY))
