@@ -1,4 +1,4 @@
-"""python -m environments worlds check FOLDER | --world NAME"""
+"""python3 -m environments worlds check FOLDER | --world NAME"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python -m environments worlds play | exam | check"""
+"""python3 -m environments worlds play | exam | check"""
 
 from __future__ import annotations
 

@@ -51,15 +51,24 @@ class Hand:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "attempt")
+        self._since: float | None = None
+
+    @property
+    def busy_s(self) -> float:
+        """For how long the world has been at what it was last asked; 0 where it is not asked."""
+        return 0.0 if self._since is None else monotonic() - self._since
 
     async def do(self, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
         """Have the world do it. Called off meanwhile, this waits for its end: no call of a world is left half-way."""
         doing = asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *given, **named))
+        self._since = monotonic()
         try:
             return await asyncio.shield(doing)
         except asyncio.CancelledError:
             await asyncio.wait([doing])
             raise
+        finally:
+            self._since = None
 
     def end(self) -> None:
         self._pool.shutdown(wait=False)

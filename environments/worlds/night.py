@@ -22,7 +22,7 @@ from environments.worlds.progress import Progress, Troubles
 from environments.worlds.width import Width
 
 GROUPS = 16
-"""How many tasks are played where none says."""
+"""How many tasks are played where `--groups` is left out."""
 PATIENCE_S = 600.0
 """How long a request is tried again, as while Talkback is started anew."""
 

@@ -26,6 +26,8 @@ Result = TypeVar("Result")
 LEASE_S = 600
 SIGNS = 3
 """So many times in a lease a player says that it is alive: one that is lost ends no attempt."""
+LONGEST_CALL_S = 3600.0
+"""A world that has been at one thing for longer hangs: the attempt is left to its lease, which ends it."""
 MOST_NAME = 200
 """Characters of a group's name."""
 MOST_REASON = 400
@@ -139,15 +141,16 @@ class _Night:
                     await finish(self._end(_stopped(_named(blank, one))))
                 raise
             attempt = _named(blank, opened[0])
-            alive = asyncio.ensure_future(self._stay_alive(attempt.episode))
+            hand = Hand()
+            alive = asyncio.ensure_future(self._stay_alive(attempt.episode, hand))
             try:
-                return await self._attempt(task, attempt, str(opened[0]["key"]))
+                return await self._attempt(task, attempt, str(opened[0]["key"]), hand)
             finally:
                 alive.cancel()
 
-    async def _stay_alive(self, episode: str) -> None:
+    async def _stay_alive(self, episode: str, hand: Hand) -> None:
         """Say that this attempt is played: while it waits for its turn, or its world works, it asks for nothing."""
-        while True:
+        while hand.busy_s <= LONGEST_CALL_S:
             await asyncio.sleep(self.way.lease_s / SIGNS)
             with suppress(Unreachable):
                 try:
@@ -160,9 +163,9 @@ class _Night:
         asked = self.client.open_episode(*about, attempts=self.attempts, lease_s=self.way.lease_s, model=self.way.model)
         opened.append(await asked)
 
-    async def _attempt(self, task: Task, blank: Played, key: str) -> Played:
+    async def _attempt(self, task: Task, blank: Played, key: str, hand: Hand) -> Played:
         """Play an episode that is open, and close it."""
-        began, course, hand = monotonic(), Course(), Hand()
+        began, course = monotonic(), Course()
 
         def ended(outcome: Outcome, cut: Any = "", reason: str = "") -> Played:
             return replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from time import monotonic
 from types import TracebackType
 from typing import Self, TextIO
@@ -36,9 +35,10 @@ class Progress:
     ) -> None:
         if self._ticking is not None:
             self._ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._ticking
-        self.end()
+            await asyncio.gather(self._ticking, return_exceptions=True)
+        if self._out.isatty() and self._said_at:
+            self._out.write("\n")
+            self._out.flush()
 
     def note(self, played: Played) -> None:
         self._done += 1
@@ -47,11 +47,6 @@ class Progress:
         self._tokens += played.completion_tokens
         if monotonic() - self._said_at >= self._pause_s or self._done == self._of:
             self._say()
-
-    def end(self) -> None:
-        if self._out.isatty() and self._said_at:
-            self._out.write("\n")
-            self._out.flush()
 
     @property
     def line(self) -> str:

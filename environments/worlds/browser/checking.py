@@ -1,6 +1,6 @@
 """Which page kinds can be played here: each loads, reads the same from the same seed, and offers what can be acted on.
 
-python -m environments worlds check --world browser
+python3 -m environments worlds check --world browser
 """
 
 from __future__ import annotations

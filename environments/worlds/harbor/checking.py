@@ -1,6 +1,6 @@
 """Before a task is played: its oracle must score 1, doing nothing must not, and a program must not forge its score.
 
-python -m environments worlds check FOLDER [--again] [--json]
+python3 -m environments worlds check FOLDER [--again] [--json]
 """
 
 from __future__ import annotations

@@ -106,17 +106,16 @@ def won(status="solved", **more) -> Played:
     return Played("till", "t", "train", "g", 0, status, steps=6, completion_tokens=50, **more)
 
 
-def test_progress_rewrites_one_line_on_a_terminal_and_writes_few_elsewhere():
+async def test_progress_rewrites_one_line_on_a_terminal_and_writes_few_elsewhere():
     terminal, file = Terminal(), io.StringIO()
     for out in (terminal, file):
-        progress = Progress(3, Width(2), out)
-        for _ in range(3):
-            progress.note(won())
-        progress.end()
-    assert terminal.getvalue().startswith("\r\x1b[K1 of 3 attempts, 1 of 1 solved")
+        async with Progress(3, Width(2), out) as progress:
+            for _ in range(3):
+                progress.note(won())
+    assert "\r\x1b[K3 of 3 attempts, 3 of 3 solved" in terminal.getvalue()
     assert (terminal.getvalue().count("\n"), terminal.getvalue()[-1]) == (1, "\n")
     # the first, then none for 10 s, and the last
-    assert [line.split(",")[0] for line in file.getvalue().splitlines()] == ["1 of 3 attempts", "3 of 3 attempts"]
+    assert [line.split(",")[0] for line in file.getvalue().splitlines()] == ["0 of 3 attempts", "3 of 3 attempts"]
 
 
 class Watched(io.StringIO):

@@ -255,6 +255,29 @@ async def test_an_attempt_that_asks_for_nothing_while_its_world_works_keeps_its_
     assert one.status == "solved"
 
 
+async def test_an_attempt_whose_world_hangs_is_left_to_its_lease(client, keeps_till, monkeypatch):
+    monkeypatch.setattr(player, "SIGNS", 6_000)  # of 600 s: every tenth of a second
+    monkeypatch.setattr(player, "LONGEST_CALL_S", 0.0)
+    goes_on, is_left, stay_alive = threading.Event(), asyncio.Event(), player._Night._stay_alive
+
+    async def note(*about) -> None:
+        await stay_alive(*about)
+        is_left.set()
+
+    monkeypatch.setattr(player._Night, "_stay_alive", note)
+
+    class Hangs(Till):
+        def open(self, *about):
+            goes_on.wait(60)
+            return super().open(*about)
+
+    night = asyncio.ensure_future(play(client, Hangs(), Hangs().tasks("train", 1, seed=1), 1, way=Way(sampling=WORDS)))
+    await asyncio.wait_for(is_left.wait(), 60)
+    goes_on.set()
+    (one,) = await night
+    assert one.status == "solved"  # it came back before its lease was over
+
+
 async def test_an_episode_that_talkback_ended_is_left_as_it_says(client, world, keeps_till):
     claim = client.claim
 
