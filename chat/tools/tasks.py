@@ -32,14 +32,14 @@ def take_up(pk: str) -> bool:
     if not _places.acquire(blocking=False):
         return False
     thread = threading.Thread(target=_run, args=(pk,), name=f"tools {pk}", daemon=True)
-    try:
-        with _starting:
+    with _starting:
+        try:
             _at_work.add(thread)
             thread.start()
-    except Exception:  # the system has no thread for it: it will not give its place back itself
-        _at_work.discard(thread)
-        _places.release()
-        raise
+        except Exception:  # the system has no thread for it: it will not give its place back itself
+            _at_work.discard(thread)
+            _places.release()
+            raise
     return True
 
 
