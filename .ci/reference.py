@@ -195,7 +195,7 @@ def commands() -> str:
 
 {listed}
 
-Tools of their own, each with `--help`: `python -m environments` ([people]({path_to("environments")})), `make evidence`
+Tools of their own, each with `--help`: `python3 -m environments` ([people]({path_to("environments")})), `make evidence`
 ([evidence]({path_to("evidence")})), `make worlds` ([agents]({path_to("agents-demonstration")})), `make bench`
 ([the yardstick]({path_to("benchmarks")})), `python -m lab.curriculum` ([the judge's
 training]({path_to("judge-model")})).

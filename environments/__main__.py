@@ -1,4 +1,4 @@
-"""python -m environments play | rates | people | worlds"""
+"""python3 -m environments play | rates | people | worlds"""
 
 from core import installed, pipes
 

@@ -1,4 +1,4 @@
-"""python -m environments play | rates | people | worlds"""
+"""Play, rate and list simulated people."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m environments", description="People who talk to Talkback.")
+    parser = argparse.ArgumentParser(prog="python3 -m environments", description="People who talk to Talkback.")
     verbs = parser.add_subparsers(required=True)
 
     playing = verbs.add_parser("play", help="play sessions and say how each went")

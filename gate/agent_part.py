@@ -136,7 +136,7 @@ def findings(exam: Examination) -> list[Check]:
 
 def command(exam: Exam) -> str:
     """What plays it."""
-    return f"python -m environments worlds exam --world {exam.world}"
+    return f"python3 -m environments worlds exam --world {exam.world}"
 
 
 def _is_open(exam: Exam, since: datetime) -> bool:

@@ -28,15 +28,6 @@ def is_address(host: str) -> bool:
     return True
 
 
-def is_loopback(host: str) -> bool:
-    """Whether `host` is this machine and no other can reach it.
-
-    >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "127.0.0.2", "[::1]", "10.0.0.7", "talk.example")]
-    [True, True, True, True, False, False]
-    """
-    return host == NAME or (is_address(host) and ipaddress.ip_address(host.strip("[]")).is_loopback)
-
-
 def authority(host: str) -> str:
     """`host`, where web listens, as a browser on this machine writes it into an address; where nothing was said, NAME.
 

@@ -216,7 +216,7 @@ def test_what_no_player_plays_in_time_is_said_with_the_command_and_left_to_a_per
     assert (taught.status, found["passed"], found["value"], found["limit"]) == ("passed", True, 0.0, 0.0)
     assert found["sentence"] == (
         "Not played in till. No player of ana was at it for 30 minutes. To have it played before a person decides: "
-        "`python -m environments worlds exam --world till`."
+        "`python3 -m environments worlds exam --world till`."
     )
     assert player.exams()[0]["state"] == "lapsed"  # it still can be
 

@@ -27,7 +27,7 @@ class Published:
     recipe: Mapping[str, Any]
     """Knobs, and the preset they start from."""
     play: str
-    """The arguments of `python -m environments worlds play` for one batch."""
+    """The arguments of `python3 -m environments worlds play` for one batch."""
     context: int
     """Tokens of the engine's window."""
     published_on: str
@@ -53,7 +53,7 @@ class Published:
     def told(self) -> str:
         """How a batch is played, what differs here, and what was run."""
         lines = [
-            f"Play: python -m environments worlds play {self.play}",
+            f"Play: python3 -m environments worlds play {self.play}",
             *(f"Not here: {one}" for one in self.not_here),
         ]
         return "\n".join([*lines, f"Run here: {self.was_run}"])

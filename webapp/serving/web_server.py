@@ -258,8 +258,8 @@ def allow_files(count: int) -> None:
 
 def listeners(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
     """A socket for each address of `host`, as asyncio's servers have them; of localhost both, so that no other program
-    is found where a browser looks for us. `is_shared`: other processes bind the port,
-    too, and the system gives each connection to one of them. Raises SystemExit where web cannot listen there."""
+    is found where a browser looks for us. `is_shared`: other processes bind the port too, and the system gives each
+    connection to one of them. Raises SystemExit where web cannot listen there."""
     bound: list[socket.socket] = []
     missing = "no address"
     try:

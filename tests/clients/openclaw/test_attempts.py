@@ -55,7 +55,7 @@ def window(request, settings, wide_model, tmp_path) -> None:
 def on_page() -> list[str]:
     """The arguments of the how-to's command."""
     found = re.search(
-        r"python -m environments (worlds play --world harbor --harness-files var/openclaw .*\n.*)\n", PAGE
+        r"python3 -m environments (worlds play --world harbor --harness-files var/openclaw .*\n.*)\n", PAGE
     )
     assert found is not None
     return shlex.split(found[1].replace("\\\n", ""))

@@ -93,7 +93,7 @@ def test_what_agents_are_awaited_for_is_said_with_the_command(console, operator,
     path = reverse("console:checkpoint", args=[1])
     page = text_of(console.get(path))
     assert '<span class="number">1 of 96</span> attempts played' in page  # 12 tasks · 4 attempts · 2
-    assert "python -m environments worlds exam --world till" in page
+    assert "python3 -m environments worlds exam --world till" in page
     assert "The exam waits for it" in page
 
     Examination.objects.create(checkpoint=candidate, against=Checkpoint.live(), progress={"phase": "agents"})
