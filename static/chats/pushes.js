@@ -6,25 +6,38 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const arriving = event.detail.fragment;
   for (const child of arriving ? [...arriving.children] : []) {
     const standing = child.id && event.detail.target.id !== child.id && document.getElementById(child.id);
-    if (standing) keepSaved(standing, child);
-    if (standing && child.matches(".turn.answering") && !(goesOn(child) && !goesOn(standing))) {
-      child.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
-      const [said, words] = [standing, child].map((turn) => find(".reply > .prose", turn));
-      if (standing.matches(".answering") && words.textContent.length > said.textContent.length) {
-        said.replaceChildren(...words.childNodes);
-      }
-    } else if (standing && child.matches(".turn") && saysTheSame(standing, child)) {
-      child.remove(); // what is selected or opened in the one that stands is left alone
-    } else if (standing && !standing.contains(event.detail.target)) {
-      if (find(":active", standing)) takeLater(child);
-      else takePlace(standing, child);
-    } else if (!standing && "after" in child.dataset) {
-      makeRoom(child);
-    }
+    if (standing) settle(standing, child, event.detail.target);
+    else if ("after" in child.dataset) makeRoom(child);
   }
   const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
   if (chip) reopen(arriving.matches?.("details") ? arriving : find("details", arriving));
 });
+
+function settle(standing, arriving, target = null) {
+  keepSaved(standing, arriving);
+  if (waits(standing)) {
+    settleLater(arriving); // in its turn
+  } else if (arriving.matches(".turn.answering") && !(goesOn(arriving) && !goesOn(standing))) {
+    arriving.remove(); // may have been overtaken on its way: what stands is as new, or newer, but for its words
+    const [said, words] = [standing, arriving].map((turn) => find(".reply > .prose", turn));
+    if (standing.matches(".answering") && words.textContent.length > said.textContent.length) {
+      said.replaceChildren(...words.childNodes);
+    }
+  } else if (arriving.matches(".turn") && saysTheSame(standing, arriving)) {
+    arriving.remove(); // what is selected or opened in the one that stands is left alone
+  } else if (!standing.contains(target)) {
+    if (isPressed(standing)) settleLater(arriving);
+    else takePlace(standing, arriving);
+  }
+}
+
+function settleLater(arriving) {
+  arriving.remove();
+  takeLater(arriving.id, () => {
+    const standing = document.getElementById(arriving.id);
+    if (standing) settle(standing, arriving);
+  });
+}
 
 function takePlace(standing, arriving) {
   const comeBack = leave(standing);
@@ -34,30 +47,6 @@ function takePlace(standing, arriving) {
   window.htmx.process(arriving);
   shareLately(arriving);
   comeBack();
-}
-
-// A press that began on a button is a click only if that very button is still there when it ends.
-const held = new Map();
-let isOwed = false; // a look at the whole page
-
-function takeLater(turn) {
-  turn.remove();
-  held.set(turn.id, turn);
-}
-
-for (const end of ["pointerup", "pointercancel", "keyup"]) {
-  document.addEventListener(end, () => (held.size || isOwed) && setTimeout(takeHeld)); // after the click
-}
-
-function takeHeld() {
-  for (const [id, turn] of held) {
-    const standing = document.getElementById(id);
-    if (standing) keepSaved(standing, turn);
-    if (standing && !saysTheSame(standing, turn)) takePlace(standing, turn);
-  }
-  held.clear();
-  if (isOwed) refresh();
-  isOwed = false;
 }
 
 // The rest of a cut reply is being written, in its own place.

@@ -56,8 +56,7 @@ async function refresh() {
   const standing = find("#turns");
   const arriving = find("#turns", fresh);
   if (!arriving) return;
-  isOwed = Boolean(find(":active", standing));
-  if (isOwed) return;
+  if (isPressed(standing) || waiting.length) return takeLater("", refresh);
   const comeBack = leave(standing);
   for (const turn of arriving.children) {
     const old = document.getElementById(turn.id);
