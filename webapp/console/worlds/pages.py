@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -46,11 +47,12 @@ def home(request: HttpRequest) -> HttpResponse:
     user = person(request)
     groups = standings.told(sights.groups(user))
     found = success.worlds(groups)
-    lost = _tell_more(found, user) if found else []
+    lost, failed_alike = _tell_more(found, user) if found else ([], [])
     filling, fault = _next_training(Line.row_of(user))
     context = {
         "worlds": found,
         "lost": lost,
+        "failed_alike": failed_alike,
         "filling": filling,
         "fault": fault,
         "waiting": sum(group.waits for group in groups),
@@ -68,16 +70,40 @@ def _judging(world: str) -> str:
         return str(failure)
 
 
-def _tell_more(worlds: Sequence[success.World], user: User) -> list[attempts.Row]:
-    """Have each world know why its latest unscorable attempts are. The attempts that were lost last."""
+def _tell_more(
+    worlds: Sequence[success.World], user: User
+) -> tuple[list[attempts.Row], list[tuple[attempts.Row, list[str]]]]:
+    """Have each world know why its latest unscorable attempts are, each reason once. The attempts that were lost last,
+    and what no world says by itself: the newest attempt of each reason that several share, with their names."""
     episodes = sights.episodes(user)
     lost, void = attempts.latest(episodes, (endings.LOST, FAILURES), (Episode.UNSCORED, VOIDS))
     rows = attempts.rows_of([*lost, *void], user)
     unscorable = rows[len(lost) :]
     for world in worlds:
         world.judging = _judging(world.name)
-        world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
-    return rows[: len(lost)]
+        newest: dict[str, attempts.Row] = {}
+        for row in unscorable:
+            if row.episode.group.world == world.name:
+                newest.setdefault(row.why, row)
+        world.unscorable = list(newest.values())
+    alike = _failed_alike(worlds)
+    said = {row.why for row, _ in alike}
+    for world in worlds:
+        world.unscorable = [row for row in world.unscorable if row.why not in said][:VOIDS_OF_WORLD]
+    return rows[: len(lost)], alike
+
+
+def _failed_alike(worlds: Sequence[success.World]) -> list[tuple[attempts.Row, list[str]]]:
+    """Each reason that attempts of several worlds were unscorable for: its newest attempt, and these worlds."""
+    by_reason: dict[str, list[attempts.Row]] = defaultdict(list)
+    for world in worlds:
+        for row in world.unscorable:
+            by_reason[row.why].append(row)
+    return [
+        (max(rows, key=lambda row: row.episode.created_at), [row.episode.group.world for row in rows])
+        for rows in by_reason.values()
+        if len(rows) > 1
+    ]
 
 
 @for_signed_in
