@@ -24,7 +24,7 @@ from training.config import RecipeInvalid
 from training.models import Run
 from webapp.console.doors import for_signed_in, person
 from webapp.console.review.desk import is_fragment
-from webapp.console.worlds import attempts, endings, sights, standings, success
+from webapp.console.worlds import attempts, endings, sights, standings, success, task_names
 from webapp.console.worlds.attempts import PAGE, Chosen
 
 FAILURES = 8
@@ -48,11 +48,13 @@ def home(request: HttpRequest) -> HttpResponse:
     groups = standings.told(sights.groups(user))
     found = success.worlds(groups)
     lost, failed_alike = _tell_more(found, user) if found else ([], [])
+    shown = [*lost, *(row for row, _ in failed_alike), *(row for world in found for row in world.unscorable)]
     filling, fault = _next_training(Line.row_of(user))
     context = {
         "worlds": found,
         "lost": lost,
         "failed_alike": failed_alike,
+        "names": task_names.names((row.episode.group.task for row in shown), user),
         "filling": filling,
         "fault": fault,
         "waiting": sum(group.waits for group in groups),
@@ -113,7 +115,14 @@ def listed(request: HttpRequest) -> HttpResponse:
     chosen, user = Chosen.of(request.GET), person(request)
     episodes = sights.episodes(user)
     rows, more = attempts.newest(chosen.narrowed(episodes), user, before=request.GET.get("before", ""))
-    context: dict[str, Any] = {"rows": rows, "more": more, "chosen": chosen, "narrow": _with_more(chosen.query)}
+    tasks_shown = {chosen.task, *(row.episode.group.task for row in rows)}
+    context: dict[str, Any] = {
+        "rows": rows,
+        "names": task_names.names(tasks_shown, user),
+        "more": more,
+        "chosen": chosen,
+        "narrow": _with_more(chosen.query),
+    }
     if is_fragment(request) and request.GET.get("before"):
         return render(request, "worlds/_attempt_rows.html", context)
     of_task = chosen.narrowed(episodes) if chosen.task else None
@@ -139,6 +148,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
     page = list(rows[: PAGE + 1])
     context = {
         "rows": page[:PAGE],
+        "names": task_names.names((task for _, _, task, _, _ in page[:PAGE]), person(request)),
         "more": urlencode(dict(zip(AFTER, _key(page[PAGE - 1]), strict=True))) if len(page) > PAGE else "",
         "chosen": chosen,
         "narrow": _with_more(chosen.query),
@@ -172,6 +182,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     narrow = "&".join(filter(None, (chosen.query, *(f"{name}={value}" for name, value in said.items() if value))))
     context = {
         "rows": page[:PAGE],
+        "names": task_names.names((group.task for group in page[:PAGE]), person(request)),
         "more": page[PAGE - 1].pk if len(page) > PAGE else "",
         "chosen": chosen,
         "state": state,
