@@ -19,7 +19,7 @@ from accounts.languages import language_of
 from core import threads
 
 SIGNED_OUT = 4401
-"""Close code: the session that opened the socket is over. static/app.js says what to do, and connects no more."""
+"""Close code: the session that opened the socket is over. static/chats/reading.js says so, and connects no more."""
 
 NOT_YOURS = 4403
 """Close code: what the page shows is gone, or not for this person to see. Likewise."""

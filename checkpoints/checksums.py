@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from django.utils.translation import gettext as _
+
 from checkpoints.models import Checkpoint
 from gpu_workers.errors import AdapterInvalid
 
@@ -55,10 +57,12 @@ def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
     if folder is None:
         return
     if checkpoint.let_go_at is not None:
-        raise WeightsChanged(f"The weights of {checkpoint} were let go of: they are not on this disk any more.")
+        said = _("The weights of %(checkpoint)s were let go of: they are not on this disk any more.")
+        raise WeightsChanged(said % {"checkpoint": checkpoint})
     if not folder.is_dir():
         if checkpoint.files:
-            raise WeightsChanged(f"The weights of {checkpoint} are gone: {checkpoint.path} is not in the data folder.")
+            said = _("The weights of %(checkpoint)s are gone: %(path)s is not in the data folder.")
+            raise WeightsChanged(said % {"checkpoint": checkpoint, "path": checkpoint.path})
         return
     found = names(folder)
     refuse_pickles(found, str(checkpoint))
@@ -68,24 +72,27 @@ def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
         return
     for name in found:
         if name not in checkpoint.files and Path(name).suffix.lower() in LOADED:
-            raise WeightsChanged(f"{name} lies in the folder of {checkpoint}, and was not written with its weights.")
+            said = _("%(file)s lies in the folder of %(checkpoint)s, and was not written with its weights.")
+            raise WeightsChanged(said % {"file": name, "checkpoint": checkpoint})
     for name, written in checkpoint.files.items():
         if name in OPTIMIZERS and not with_optimizer:
             continue
+        named = {"file": name, "checkpoint": checkpoint}
         if name not in found:
-            raise WeightsChanged(f"{name} of {checkpoint} is missing: its weights are not whole.")
+            raise WeightsChanged(_("%(file)s of %(checkpoint)s is missing: its weights are not whole.") % named)
         try:
             read = digest(folder / name)
         except OSError as error:
-            raise WeightsChanged(f"{name} of {checkpoint} cannot be read: {error.strerror}.") from error
+            said = _("%(file)s of %(checkpoint)s cannot be read: %(why)s.")
+            raise WeightsChanged(said % (named | {"why": error.strerror})) from error
         if read != written:
-            raise WeightsChanged(f"{name} of {checkpoint} is not the file that was written: its checksum differs.")
+            said = _("%(file)s of %(checkpoint)s is not the file that was written: its checksum differs.")
+            raise WeightsChanged(said % named)
 
 
 def refuse_pickles(found: list[str], whose: str) -> None:
     """Raises WeightsChanged when one of these files is in a form that runs code as it is read."""
     for name in found:
         if Path(name).suffix.lower() in PICKLES:
-            raise WeightsChanged(
-                f"{name} lies with {whose}: weights are taken in safetensors alone, which run no code."
-            )
+            said = _("%(file)s lies with %(whose)s: weights are taken in safetensors alone, which run no code.")
+            raise WeightsChanged(said % {"file": name, "whose": whose})

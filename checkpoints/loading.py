@@ -20,6 +20,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db.models import Case, F, Max, Q, QuerySet, When, Window
 from django.db.models.functions import RowNumber
+from django.utils.translation import gettext as _
 
 from checkpoints import checksums, proofs
 from checkpoints.models import SHARED, Checkpoint, Line, Trial
@@ -84,7 +85,8 @@ async def ensure_loaded(checkpoint: Checkpoint, engine: Engine, *, makes_room: b
     proof fails, or an exchange is under way.
     """
     if checkpoint.kind != Checkpoint.Kind.BASE and not checkpoint.adapter:
-        raise AdapterInvalid(f"{checkpoint} has no name that the engine could know its weights by.")
+        said = _("%(checkpoint)s has no name that the engine could know its weights by.")
+        raise AdapterInvalid(said % {"checkpoint": checkpoint})
     if await engine.serving() != weights_of(checkpoint):
         await _reach(checkpoint, engine)
     elif checkpoint.kind == Checkpoint.Kind.LORA and await load(checkpoint, engine, makes_room=makes_room):
@@ -98,7 +100,8 @@ async def _reach(checkpoint: Checkpoint, engine: Engine) -> None:
         await restore(engine)
         await ensure_loaded(checkpoint, engine)
     elif engine.spare is None:
-        raise WeightsExchanged(f"{live} answers with full weights of its own, so {checkpoint} cannot be asked now.")
+        said = _("%(live)s answers with full weights of its own, so %(checkpoint)s cannot be asked now.")
+        raise WeightsExchanged(said % {"live": live, "checkpoint": checkpoint})
     elif checkpoint.kind != Checkpoint.Kind.BASE:
         await sync_to_async(checksums.verify)(checkpoint)
         if checkpoint.kind == Checkpoint.Kind.FULL:
@@ -139,7 +142,8 @@ async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
             await engine.unload_adapter(checkpoint.adapter)
     else:
         await engine.update_weights(settings.MODEL, version=BASE)
-    raise AdapterUnverified(f"The engine does not answer with {checkpoint}. {proof.sentence}")
+    said = _("The engine does not answer with %(checkpoint)s. %(proof)s")
+    raise AdapterUnverified(said % {"checkpoint": checkpoint, "proof": proof.sentence})
 
 
 def believe(checkpoint: Checkpoint, engine: Engine) -> None:
@@ -193,7 +197,8 @@ async def _prove(
 ) -> proofs.Proof:
     probe = checkpoint.probe
     if not probe.get("logprobs"):
-        raise Unproven(f"{checkpoint} came without a probe, so it cannot be told whether the engine answers with it.")
+        said = _("%(checkpoint)s came without a probe, so it cannot be told whether the engine answers with it.")
+        raise Unproven(said % {"checkpoint": checkpoint})
     prompt_ids, response_ids = probe["prompt_ids"], probe["response_ids"]
 
     async def base_logprobs() -> Sequence[float]:
@@ -259,7 +264,7 @@ async def exchanging(wait_s: float = EXCHANGE_S) -> AsyncGenerator[None]:
                 break
             except BlockingIOError:
                 if monotonic() >= until:
-                    raise EngineUnavailable("Weights are being exchanged: ask again in a moment.") from None
+                    raise EngineUnavailable(_("Weights are being exchanged: ask again in a moment.")) from None
             await asyncio.sleep(0.1)
         yield
 

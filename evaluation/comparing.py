@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
@@ -39,6 +40,12 @@ LONGEST = 2000
 
 USUAL_PROMPTS = 8
 """How many of the exam's prompts are asked where the person gives none."""
+
+OTHER_WEIGHTS = gettext_noop(
+    "The engine answers with other whole weights than one of these two needs, and it serves whole weights one at a "
+    "time: compare checkpoints of one kind."
+)
+"""A row keeps it."""
 
 MAX_NEW_TOKENS, TEMPERATURE, SEED = 160, 0.7, 4000
 """As chat samples; each prompt has one seed for both."""
@@ -107,10 +114,7 @@ async def _ready(comparison: Comparison, engine: Engine) -> None:
     serving = await engine.serving()
     for one in (comparison.first, comparison.second):
         if loading.weights_of(one) != serving:
-            raise ComparisonRefused(
-                f"{one} cannot be asked while the engine answers with {serving or 'the base'}: whole weights are "
-                "served one at a time."
-            )
+            raise ComparisonRefused(OTHER_WEIGHTS)
         await loading.ensure_loaded(one, engine)
 
 

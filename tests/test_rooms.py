@@ -28,6 +28,7 @@ FOR_ALLAUTH = {
 """Likewise django-allauth."""
 
 MOST_FILES = 25
+MOST_LINES = 400
 STILL_SPLITTING: tuple[str, ...] = ()
 """Folders that hold more and are being split. Strike off a folder once it is: a test asks for it."""
 
@@ -111,3 +112,12 @@ def test_no_folder_holds_more_than_a_reader_takes_in():
 def test_a_folder_that_was_split_is_struck_off():
     files = files_of_folders()
     assert [name for name in STILL_SPLITTING if files[name] <= MOST_FILES] == []
+
+
+def test_no_script_is_longer_than_a_reader_takes_in():
+    long = {}
+    for path in tracked("static/*.js"):
+        lines = len((ROOT / path).read_text("utf-8").splitlines())
+        if lines > MOST_LINES and "vendor" not in path.parts:
+            long[path.as_posix()] = lines
+    assert long == {}

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Annotated, Any, Protocol
 
 import re2
+from django.utils.translation import gettext as _
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from core.errors import TalkbackError
@@ -300,19 +301,22 @@ class Rules(Part):
 def read(client: str, source: str) -> Rules:
     """The rules in this TOML. Raises RulesInvalid with a sentence that says where it is wrong."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,38}", client):
-        raise RulesInvalid(f"{client!r} is no name for a rule file: small letters, digits and hyphens, up to 39.")
+        said = _("%(name)r is no name for a rule file: small letters, digits and hyphens, up to 39.")
+        raise RulesInvalid(said % {"name": client})
     if len(source) > LONGEST_FILE:
-        raise RulesInvalid(f"{client}.toml has {len(source)} characters; {LONGEST_FILE} are the most.")
+        said = _("%(name)s.toml has %(n)s characters; %(most)s are the most.")
+        raise RulesInvalid(said % {"name": client, "n": len(source), "most": LONGEST_FILE})
     try:
         content = tomllib.loads(source)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RulesInvalid(f"{client}.toml is no TOML: {error}") from error
+        raise RulesInvalid(_("%(name)s.toml is no TOML: %(why)s") % {"name": client, "why": error}) from error
     try:
         return Rules.model_validate({**content, "client": client})
     except ValidationError as error:
         first = error.errors()[0]
         reason = str(first["msg"]).removeprefix("Value error, ")
-        raise RulesInvalid(f"{client}.toml, {describe_place(first['loc'], content)}: {reason}") from error
+        place = f"{client}.toml, {describe_place(first['loc'], content)}"
+        raise RulesInvalid(f"{place}: {reason}") from error
 
 
 def describe_place(path: Sequence[int | str], content: Mapping[str, Any]) -> str:

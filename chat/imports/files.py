@@ -31,6 +31,10 @@ NO_CHATS = gettext_noop(
     "The zip holds no conversations.json. This is none of the files that can be imported: ChatGPT’s zip or its "
     "conversations.json, Open WebUI’s export of chats, or chats exported here as JSON."
 )
+NO_LIST = gettext_noop(
+    "A file of chats in the zip is not a list. This is none of the files that can be imported: ChatGPT’s zip or its "
+    "conversations.json, Open WebUI’s export of chats, or chats exported here as JSON."
+)
 NO_JSON = gettext_noop(
     "The file is no JSON that could be read. This is none of the files that can be imported: ChatGPT’s zip or its "
     "conversations.json, Open WebUI’s export of chats, or chats exported here as JSON."
@@ -67,7 +71,7 @@ def _read_zip(path: Path) -> Found:
                 left -= len(data)
                 value = _json(data)
                 if not isinstance(value, list):
-                    raise ImportRefused(f"{one.filename} in the zip is not a list. {NOT_KNOWN}")
+                    raise ImportRefused(NO_LIST)
                 (ratings if _is_ratings(one.filename) else chats).extend(value)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise ImportRefused(

@@ -87,16 +87,17 @@ def read_base64(text: str) -> Picture:
     try:
         return read_picture(base64.b64decode(text, validate=True))
     except binascii.Error as error:
-        raise PictureRefused("The picture is not in base64: send its bytes as base64, without line ends.") from error
+        said = _("The picture is not in base64: send its bytes as base64, without line ends.")
+        raise PictureRefused(said) from error
 
 
 def read_url(url: str) -> Picture:
     """A picture of a data: URL. Raises PictureRefused for any other: nothing is fetched."""
     if (begun := DATA_URL.match(url)) is None:
-        raise PictureRefused(
-            "Pictures are not fetched from addresses here, for nothing leaves this machine: send its bytes, as "
-            "data:image/png;base64,…"
+        said = _(
+            "Pictures are not fetched from addresses here, for nothing leaves this machine: send its bytes, as %(url)s"
         )
+        raise PictureRefused(said % {"url": "data:image/png;base64,…"})
     return read_base64(url[begun.end() :])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext as _
 from jinja2 import TemplateError
 from jinja2.exceptions import SecurityError
 from tokenizers import Tokenizer
@@ -134,15 +135,14 @@ class Renderer:
                 shielded, tools = spelled_out(shielded, tools or ()), None
             text = self._seen(self._laid_out(shielded, tools, reply=reply), pictures) + opened
         except RecursionError as error:
-            raise MessagesRefused("Lists and objects in these messages are nested too deeply.") from error
+            raise MessagesRefused(_("Lists and objects in these messages are nested too deeply.")) from error
         if most is None:
             return self._ids(text, mark)
         if len(text) > (beginning := most * USUAL_TOKEN):
             self._hold(len(self._ids(text[:beginning], mark)) - BRIM, most)
             if len(text) > most * SPARSE:
-                raise MessagesRefused(
-                    f"These messages have {len(text)} characters, more than {SPARSE} for each of {most} tokens."
-                )
+                said = _("These messages have %(n)s characters, more than %(sparse)s for each of %(most)s tokens.")
+                raise MessagesRefused(said % {"n": len(text), "sparse": SPARSE, "most": most})
         ids = self._ids(text, mark)
         self._hold(len(ids), most)
         return ids
@@ -164,7 +164,7 @@ class Renderer:
         whole = self._laid_out([*shielded, {"role": "assistant", "content": mark}], tools, reply=False)
         before, found, after = whole.rpartition(mark)
         if not found:
-            raise MessagesRefused("The model's chat template leaves out what a reply says.")
+            raise MessagesRefused(_("The model's chat template leaves out what a reply says."))
         opened = before[len(prompt) :] if before.startswith(prompt) else calling.end_thinking(self.opening)
         ends = self._controls.match(after, len(after) - len(after.lstrip())) if self._controls else None
         words = self._shielded(reply.strip(), self._controls, mark)
@@ -198,18 +198,18 @@ class Renderer:
             fallback = fallback or text  # some templates pass over a second system message
         if fallback:
             return fallback
-        raise MessagesRefused(f"The model's chat template refuses these messages: {refusal}") from refusal
+        said = _("The model's chat template refuses these messages: %(why)s")
+        raise MessagesRefused(said % {"why": refusal}) from refusal
 
     def _seen(self, text: str, pictures: int) -> str:
         """The laid-out text with the template's own words for each picture. Raises MessagesRefused."""
         if not pictures:
             return text
         if not self.picture:
-            raise MessagesRefused(
-                "There are pictures in this conversation, and this model reads text only: start a new one."
-            )
+            said = _("There are pictures in this conversation, and this model reads text only: start a new one.")
+            raise MessagesRefused(said)
         if text.count(picturing.HERE) != pictures:
-            raise MessagesRefused("The model's chat template leaves out a picture of these messages.")
+            raise MessagesRefused(_("The model's chat template leaves out a picture of these messages."))
         return text.replace(picturing.HERE, self.picture)
 
     def _rendered(self, messages: Sequence[Message], tools: Any = None, reply: bool = True) -> str:
@@ -256,7 +256,7 @@ class Renderer:
             if mark in piece:
                 plain = self._plain_tokens.ids(piece.replace(mark, ""))
                 if not self._control_ids.isdisjoint(plain):
-                    raise MessagesRefused("The tokenizer cannot write a control token in this text as plain text.")
+                    raise MessagesRefused(_("The tokenizer cannot write a control token in this text as plain text."))
                 ids += plain
             else:
                 ids += self._tokens.ids(piece)
@@ -294,7 +294,7 @@ def parse_call(call: Any) -> dict[str, Any]:
     """A tool call of a client with its arguments as an object: that is what templates want. Raises MessagesRefused."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise MessagesRefused("A tool call in these messages has no function with a name.")
+        raise MessagesRefused(_("A tool call in these messages has no function with a name."))
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
@@ -356,8 +356,8 @@ def pick_unused(*values: object) -> str:
     try:
         held = json.dumps(values, ensure_ascii=False, default=str)
     except RecursionError as error:
-        raise MessagesRefused("Lists and objects in these messages are nested too deeply.") from error
+        raise MessagesRefused(_("Lists and objects in these messages are nested too deeply.")) from error
     mark = next((mark for mark in map(chr, range(0xFDD0, 0xFDF0)) if mark not in held), None)
     if mark is None:
-        raise MessagesRefused("These messages hold every one of the characters U+FDD0 to U+FDEF, which are no text.")
+        raise MessagesRefused(_("These messages hold every one of the characters U+FDD0 to U+FDEF, which are no text."))
     return mark

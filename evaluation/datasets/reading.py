@@ -77,10 +77,10 @@ def read(path: Path) -> Iterator[Example | Refused]:
     """The examples of a file, one by one. Raises ImportRefused for a file that cannot be read at all."""
     size = path.stat().st_size
     if size > MOST_BYTES:
-        raise ImportRefused(f"The file has {size >> 20} MiB; at most {MOST_BYTES >> 20} are read at once. Split it.")
+        raise ImportRefused(_("The file has more than 64 MiB, the most that are read at once: split it."))
     for rows, one in enumerate(_rows(path)):
         if rows >= MOST_ROWS:
-            yield Refused(one.place, f"only the first {MOST_ROWS} examples of a file are read: split it")
+            yield Refused(one.place, _("only the first 10,000 examples of a file are read: split it"))
             return
         yield one
 
@@ -135,7 +135,7 @@ def _check(lesson: Lesson) -> None:
     if lesson.rejected.strip() == lesson.completion.strip():
         raise NoExample(_("both of its replies say the same"))
     if sum(map(len, texts)) > LONGEST:
-        raise NoExample(f"it has more than {LONGEST:,} characters")
+        raise NoExample(_("it has more than 100,000 characters"))
     if any(UNWRITABLE.search(text) for text in texts):
         raise NoExample(_("it holds characters that no text may hold"))
 
@@ -157,7 +157,7 @@ def _messages(value: Any) -> list[Message]:
     if not isinstance(value, list) or not value:
         raise NoExample(_("a column is neither a text nor a list of messages"))
     if len(value) > MOST_MESSAGES:
-        raise NoExample(f"it has more than {MOST_MESSAGES} messages")
+        raise NoExample(_("it has more than 200 messages"))
     said: list[Message] = []
     for message in value:
         role = ROLES.get(message.get("role", "")) if isinstance(message, Mapping) else None
@@ -184,7 +184,7 @@ def _of_file(stream: BinaryIO, suffix: str) -> Iterator[Example | Refused]:
     elif suffix == ".parquet":
         yield from _parquet(stream)
     else:
-        raise ImportRefused(f"A file ends with one of {', '.join(SUFFIXES)}; this one does not.")
+        raise ImportRefused(_("The name of a file ends with .jsonl, .json, .parquet or .zip; this one does not."))
 
 
 def _lines(stream: BinaryIO) -> Iterator[Example | Refused]:
@@ -231,9 +231,7 @@ def _parquet(stream: BinaryIO) -> Iterator[Example | Refused]:
     try:
         table = pq.ParquetFile(stream)
         if table.metadata.num_rows > MOST_ROWS or _unpacked(table) > MOST_UNPACKED:
-            raise ImportRefused(
-                f"A Parquet file may have {MOST_ROWS} rows and {MOST_UNPACKED >> 20} MiB unpacked at most. Split it."
-            )
+            raise ImportRefused(_("A Parquet file may have 10,000 rows and 256 MiB unpacked at most: split it."))
         number = 0
         for batch in table.iter_batches(batch_size=AT_ONCE):
             for row in batch.to_pylist():
@@ -261,11 +259,11 @@ def _zipped(path: Path) -> Iterator[Example | Refused]:
         with zipfile.ZipFile(path) as archive:
             members = sorted((one for one in archive.infolist() if not one.is_dir()), key=lambda one: one.filename)
             if len(members) > MOST_FILES:
-                raise ImportRefused(f"A zip may hold {MOST_FILES} files at most; this one holds {len(members)}.")
+                raise ImportRefused(_("A zip may hold 2,000 files at most: split it."))
             if sum(one.file_size for one in members) > MOST_UNPACKED or any(
                 one.file_size > MOST_BYTES for one in members
             ):
-                raise ImportRefused(f"Unpacked, the zip has more than {MOST_UNPACKED >> 20} MiB. Split it.")
+                raise ImportRefused(_("Unpacked, the zip has more than 256 MiB: split it."))
             yield from _members(archive, members)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:  # also: it wants a password
         raise ImportRefused(_("This is no zip, or a broken or locked one.")) from error

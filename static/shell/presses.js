@@ -3,35 +3,40 @@
 // in at once, it would go again with the older drawing of the whole.
 "use strict";
 
-{
-  let waiting = []; // in order of arrival
-  const waits = (part) => waiting.some(({ id }) => document.getElementById(id)?.contains(part));
-  const isPressed = (part) => part.matches(":active") || part.querySelector(":active");
+const isPressed = (part) => part.matches(":active") || Boolean(find(":active", part));
 
-  document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
-    const arriving = detail.fragment.firstElementChild;
-    if (!detail.shouldSwap || !arriving?.id || arriving.id !== detail.target.id) return;
-    if (!isPressed(detail.target) && !waits(detail.target)) return;
-    detail.shouldSwap = false;
-    waiting = [...waiting.filter(({ id }) => id !== arriving.id), arriving];
-  });
+let waiting = []; // in order of arrival: what came last is shown last
+const waits = (part) => waiting.some(({ id }) => document.getElementById(id)?.contains(part));
 
-  for (const end of ["pointerup", "pointercancel", "keyup"]) {
-    document.addEventListener(end, () => waiting.length && setTimeout(show)); // after the click
-  }
-
-  function show() {
-    const pushed = waiting;
-    waiting = [];
-    for (const one of pushed) {
-      one.setAttribute("hx-swap-oob", "true");
-      window.htmx.swap(document.body, one.outerHTML, { swapStyle: "none" });
-    }
-  }
-
-  // What asks every few seconds asks again.
-  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    const asks = detail.requestConfig.elt.matches("[hx-trigger^='every ']");
-    if (asks && isPressed(detail.target)) detail.shouldSwap = false;
-  });
+// Calls `show` after the press: it brings something for the element with this id, or for the whole page ("").
+function takeLater(id, show) {
+  waiting = [...waiting.filter((one) => one.show !== show), { id, show }];
 }
+
+document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
+  const { target, fragment } = detail;
+  const isContent = Boolean(fragment.id); // of an element that stays, as words of a growing reply are
+  const arriving = isContent ? fragment : fragment.firstElementChild;
+  if (!detail.shouldSwap || !arriving?.id || arriving.id !== target.id) return;
+  if (!waits(target) && (isContent || !isPressed(target))) return;
+  detail.shouldSwap = false;
+  const pushed = arriving.cloneNode(true);
+  pushed.setAttribute("hx-swap-oob", isContent ? "innerHTML" : "true");
+  takeLater(target.id, () => window.htmx.swap(document.body, pushed.outerHTML, { swapStyle: "none" }));
+});
+
+for (const end of ["pointerup", "pointercancel", "keyup"]) {
+  document.addEventListener(end, () => waiting.length && setTimeout(showWaiting)); // after the click
+}
+
+function showWaiting() {
+  const due = waiting;
+  waiting = [];
+  for (const { show } of due) show();
+}
+
+// What asks every few seconds asks again.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const asks = detail.requestConfig.elt.matches("[hx-trigger^='every ']");
+  if (asks && isPressed(detail.target)) detail.shouldSwap = false;
+});

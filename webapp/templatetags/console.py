@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -228,6 +228,12 @@ def figure(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     return f"{value:.4g}".replace("-", "−")
+
+
+@register.filter
+def named(task: str, names: Mapping[str, str]) -> str:
+    """A task by its name for people, where it has one beside its id."""
+    return names.get(task, task)
 
 
 @register.filter

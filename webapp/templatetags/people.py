@@ -24,6 +24,9 @@ class PasskeyPlace:
     link: str = ""
     """The same page, with its query, under a name; empty where web does not hold all that is behind one."""
 
+    once_started_anew: str = ""
+    """Where a web that listens on this machine's number would be, once its operator starts it with HOST=localhost."""
+
 
 @register.simple_tag(takes_context=True)
 def passkey_place(context: Context) -> PasskeyPlace:
@@ -33,5 +36,9 @@ def passkey_place(context: Context) -> PasskeyPlace:
     if not loopback.is_address(host):
         return PasskeyPlace(is_number=False)
     there = f"{request.scheme}://{loopback.NAME}{port and ':' + port}"
-    web_holds_it = host.strip("[]") in loopback.ADDRESSES and urlsplit(there)[:2] == urlsplit(settings.ADDRESS)[:2]
-    return PasskeyPlace(is_number=True, link=there + request.get_full_path() if web_holds_it else "")
+    if host.strip("[]") in loopback.ADDRESSES:
+        if urlsplit(there)[:2] == urlsplit(settings.ADDRESS)[:2]:
+            return PasskeyPlace(is_number=True, link=there + request.get_full_path())
+        if (request.scheme, request.get_host()) == urlsplit(settings.ADDRESS)[:2]:
+            return PasskeyPlace(is_number=True, once_started_anew=there)
+    return PasskeyPlace(is_number=True)

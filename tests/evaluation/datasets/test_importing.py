@@ -125,7 +125,7 @@ class TestReading:
         monkeypatch.setattr(reading, "MOST_ROWS", 2)
         found = bring(pairs(4), consents=False)
         assert found.found["rows"] == 2
-        assert found.found["where"] == [["line 3", "only the first 2 examples of a file are read: split it"]]
+        assert found.found["where"] == [["line 3", "only the first 10,000 examples of a file are read: split it"]]
 
     def test_a_zip_of_files_and_of_pairs_of_texts_is_read(self, bring):
         data = packed(**{

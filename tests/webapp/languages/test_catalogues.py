@@ -10,8 +10,9 @@ from babel.messages.catalog import Catalog
 from django.conf import settings
 from django.utils import translation
 
+from evaluation.datasets import reading
 from installation.languages import stale
-from tests.webapp.languages import bare_words, catalogues
+from tests.webapp.languages import bare_failures, bare_words, catalogues
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,36 @@ def test_what_no_translation_reaches_is_found(tmp_path, monkeypatch):
         "{% blocktranslate %}Whole <b>sentence</b>{% endblocktranslate %}{# noted #}<input type=submit value=Send>"
     )
     assert [(one.line, one.words) for one in bare_words.bare_words(page)] == [(2, "Heard"), (2, "Read"), (3, "Send")]
+
+
+def test_no_failure_that_a_page_shows_says_words_that_no_translation_reaches():
+    assert [str(found) for found in bare_failures.all_bare([])] == []
+
+
+def test_a_failure_that_no_translation_reaches_is_found():
+    source = (
+        'TOO_LATE = "It is too late."\n'
+        'HELD = gettext_noop("It is held.")\n'
+        "def export(request, kind):\n"
+        '    messages.error(request, f"No export of {kind}.")\n'
+        '    said = _("%(kind)s is gone.")\n'
+        '    raise ExportGone(said % {"kind": kind})\n'
+        "    raise ExportGone(TOO_LATE)\n"
+        "    raise ExportGone(HELD)\n"
+        '    raise exports.ExportRefused("Too many" if kind else _("Too few"))\n'
+        '    raise ValueError("an export has a kind")\n'
+        '    raise NotOffered(f"{kind} is not offered.")\n'
+    )
+    found = [(one.line, " ".join(one.words.split())) for one in bare_failures.bare_failures(source)]
+    assert sorted(found) == [(4, "No export of … ."), (7, "It is too late."), (9, "Too many")]
+
+
+def test_figures_of_sentences_that_rows_keep_are_those_that_count():
+    """They stand in the sentence itself, since a row keeps it whole and each reader has it translated."""
+    limits = (reading.MOST_BYTES >> 20, reading.MOST_UNPACKED >> 20, reading.MOST_ROWS, reading.MOST_FILES)
+    assert limits == (64, 256, 10_000, 2_000)
+    assert (reading.LONGEST, reading.MOST_MESSAGES) == (100_000, 200)
+    assert reading.SUFFIXES == (".jsonl", ".json", ".parquet", ".zip")
 
 
 def test_the_languages_of_the_settings_have_a_catalogue_each():

@@ -19,7 +19,7 @@ from tests.webapp.conftest import text_of
 from tests.webapp.worlds.conftest import Did
 from training import batches, line_recipes
 from training.models import Sample
-from webapp.console.worlds import attempts, endings, playback, standings, success
+from webapp.console.worlds import attempts, costs, endings, playback, standings, success, task_names
 
 HOME = "/worlds/"
 
@@ -28,7 +28,7 @@ def links(html: str) -> list[str]:
     return re.findall(r'href="([^"]+)"', html.replace("&amp;", "&"))
 
 
-@pytest.mark.parametrize("module", [endings, playback])
+@pytest.mark.parametrize("module", [costs, endings, playback, task_names])
 def test_examples_in_the_modules_of_worlds_hold(module):
     found = doctest.testmod(module)
     assert found.attempted

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 from chat.models import Turn
 from feedback.models import Feedback
 from webapp.console.doors import for_signed_in, person
-from webapp.console.worlds import endings, playback, sights, worth
+from webapp.console.worlds import costs, endings, playback, sights, task_names, worth
 from webapp.console.worlds.group_page import Cell, of_step
 
 YES = {True: gettext_lazy("yes"), False: gettext_lazy("no")}
@@ -35,6 +35,8 @@ def episode(request: HttpRequest, pk: UUID) -> HttpResponse:
     context = {
         "episode": shown,
         "group": shown.group,
+        "names": task_names.names([shown.group.task], user),
+        "cost": costs.in_words(shown.cost),
         "is_own": is_own,
         "cells": cells,
         "why": endings.why(shown, len(steps)),

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from episodes.models import Episode, Group
 from webapp.console.doors import for_signed_in, person
-from webapp.console.worlds import endings, playback, sights, standings, worth
+from webapp.console.worlds import endings, playback, sights, standings, task_names, worth
 from webapp.console.worlds.playback import Step
 from webapp.console.worlds.worth import GroupWorth, Worth
 
@@ -78,6 +78,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
     steps = playback.steps(beside, user, brief=True)
     context = {
         "group": shown,
+        "names": task_names.names([shown.task], user),
         "tone": standings.TONES.get(shown.state, ""),  # type: ignore[attr-defined]  # it is annotated
         "state_in_words": standings.NAMES[shown.state],  # type: ignore[attr-defined]  # it is annotated
         "teaches": teaches(shown, episodes, found),

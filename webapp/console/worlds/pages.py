@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -23,7 +24,7 @@ from training.config import RecipeInvalid
 from training.models import Run
 from webapp.console.doors import for_signed_in, person
 from webapp.console.review.desk import is_fragment
-from webapp.console.worlds import attempts, endings, sights, standings, success
+from webapp.console.worlds import attempts, endings, sights, standings, success, task_names
 from webapp.console.worlds.attempts import PAGE, Chosen
 
 FAILURES = 8
@@ -46,11 +47,14 @@ def home(request: HttpRequest) -> HttpResponse:
     user = person(request)
     groups = standings.told(sights.groups(user))
     found = success.worlds(groups)
-    lost = _tell_more(found, user) if found else []
+    lost, failed_alike = _tell_more(found, user) if found else ([], [])
+    shown = [*lost, *(row for row, _ in failed_alike), *(row for world in found for row in world.unscorable)]
     filling, fault = _next_training(Line.row_of(user))
     context = {
         "worlds": found,
         "lost": lost,
+        "failed_alike": failed_alike,
+        "names": task_names.names((row.episode.group.task for row in shown), user),
         "filling": filling,
         "fault": fault,
         "waiting": sum(group.waits for group in groups),
@@ -68,16 +72,40 @@ def _judging(world: str) -> str:
         return str(failure)
 
 
-def _tell_more(worlds: Sequence[success.World], user: User) -> list[attempts.Row]:
-    """Have each world know why its latest unscorable attempts are. The attempts that were lost last."""
+def _tell_more(
+    worlds: Sequence[success.World], user: User
+) -> tuple[list[attempts.Row], list[tuple[attempts.Row, list[str]]]]:
+    """Have each world know why its latest unscorable attempts are, each reason once. The attempts that were lost last,
+    and what no world says by itself: the newest attempt of each reason that several share, with their names."""
     episodes = sights.episodes(user)
     lost, void = attempts.latest(episodes, (endings.LOST, FAILURES), (Episode.UNSCORED, VOIDS))
     rows = attempts.rows_of([*lost, *void], user)
     unscorable = rows[len(lost) :]
     for world in worlds:
         world.judging = _judging(world.name)
-        world.unscorable = [row for row in unscorable if row.episode.group.world == world.name][:VOIDS_OF_WORLD]
-    return rows[: len(lost)]
+        newest: dict[str, attempts.Row] = {}
+        for row in unscorable:
+            if row.episode.group.world == world.name:
+                newest.setdefault(row.why, row)
+        world.unscorable = list(newest.values())
+    alike = _failed_alike(worlds)
+    said = {row.why for row, _ in alike}
+    for world in worlds:
+        world.unscorable = [row for row in world.unscorable if row.why not in said][:VOIDS_OF_WORLD]
+    return rows[: len(lost)], alike
+
+
+def _failed_alike(worlds: Sequence[success.World]) -> list[tuple[attempts.Row, list[str]]]:
+    """Each reason that attempts of several worlds were unscorable for: its newest attempt, and these worlds."""
+    by_reason: dict[str, list[attempts.Row]] = defaultdict(list)
+    for world in worlds:
+        for row in world.unscorable:
+            by_reason[row.why].append(row)
+    return [
+        (max(rows, key=lambda row: row.episode.created_at), [row.episode.group.world for row in rows])
+        for rows in by_reason.values()
+        if len(rows) > 1
+    ]
 
 
 @for_signed_in
@@ -87,7 +115,14 @@ def listed(request: HttpRequest) -> HttpResponse:
     chosen, user = Chosen.of(request.GET), person(request)
     episodes = sights.episodes(user)
     rows, more = attempts.newest(chosen.narrowed(episodes), user, before=request.GET.get("before", ""))
-    context: dict[str, Any] = {"rows": rows, "more": more, "chosen": chosen, "narrow": _with_more(chosen.query)}
+    tasks_shown = {chosen.task, *(row.episode.group.task for row in rows)}
+    context: dict[str, Any] = {
+        "rows": rows,
+        "names": task_names.names(tasks_shown, user),
+        "more": more,
+        "chosen": chosen,
+        "narrow": _with_more(chosen.query),
+    }
     if is_fragment(request) and request.GET.get("before"):
         return render(request, "worlds/_attempt_rows.html", context)
     of_task = chosen.narrowed(episodes) if chosen.task else None
@@ -113,6 +148,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
     page = list(rows[: PAGE + 1])
     context = {
         "rows": page[:PAGE],
+        "names": task_names.names((task for _, _, task, _, _ in page[:PAGE]), person(request)),
         "more": urlencode(dict(zip(AFTER, _key(page[PAGE - 1]), strict=True))) if len(page) > PAGE else "",
         "chosen": chosen,
         "narrow": _with_more(chosen.query),
@@ -146,6 +182,7 @@ def groups(request: HttpRequest) -> HttpResponse:
     narrow = "&".join(filter(None, (chosen.query, *(f"{name}={value}" for name, value in said.items() if value))))
     context = {
         "rows": page[:PAGE],
+        "names": task_names.names((group.task for group in page[:PAGE]), person(request)),
         "more": page[PAGE - 1].pk if len(page) > PAGE else "",
         "chosen": chosen,
         "state": state,
