@@ -9,7 +9,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
     if (standing) settle(standing, child, event.detail.target);
     else if ("after" in child.dataset) makeRoom(child);
   }
-  const chip = arriving && event.detail.target.matches("details.journey[open]") ? event.detail.target : null;
+  const chip = arriving && event.detail.target.matches("details.journey[open]:not(:active)") ? event.detail.target : null;
   if (chip) reopen(arriving.matches?.("details") ? arriving : find("details", arriving));
 });
 

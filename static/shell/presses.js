@@ -25,8 +25,12 @@ document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
   takeLater(target.id, () => window.htmx.swap(document.body, pushed.outerHTML, { swapStyle: "none" }));
 });
 
-for (const end of ["pointerup", "pointercancel", "keyup"]) {
-  document.addEventListener(end, () => waiting.length && setTimeout(showWaiting)); // after the click
+// A drag ends the press that began it, and who turns to another window while a key is down lets go of it there.
+for (const end of ["pointerup", "pointercancel", "keyup", "dragend"]) document.addEventListener(end, showSoon);
+window.addEventListener("blur", showSoon);
+
+function showSoon() {
+  if (waiting.length) setTimeout(showWaiting); // after the click
 }
 
 function showWaiting() {

@@ -85,3 +85,40 @@ async def test_words_that_come_for_a_turn_that_waits_for_the_end_of_a_press_are_
     await tab.keyboard.up("Space")
     await expect(tab.get_by_text(CUT, exact=True)).to_be_visible()
     await expect(tab.locator(said)).to_have_text("It goes on.")
+
+
+async def test_what_waits_for_a_press_that_turns_into_a_drag_is_shown_at_its_end(open_tab, engine):
+    engine.says("See [the list](https://example.org/list).")
+    tab, turn = await say_hello(open_tab)
+    link = tab.get_by_role("link", name="the list")
+    await link.hover()
+    place = await link.bounding_box()
+    await tab.mouse.down()
+    await push_turn(tab, turn, finish_reason="length")
+    await tab.mouse.move(place["x"] + 60, place["y"] + 60, steps=8)
+    await expect(tab.get_by_text(CUT)).to_have_count(0)
+    await tab.mouse.up()  # no click, and no end of a pointer that began to drag
+    await expect(tab.get_by_text(CUT, exact=True)).to_be_visible()
+
+
+async def test_what_waits_for_a_key_that_is_let_go_of_in_another_window_is_shown(open_tab, engine):
+    tab, turn = await say_hello(open_tab)
+    await tab.get_by_role("button", name="Teach", exact=True).focus()
+    await tab.keyboard.down("Space")
+    await push_turn(tab, turn, finish_reason="length")
+    await expect(tab.get_by_text(CUT)).to_have_count(0)
+    await tab.evaluate("document.activeElement.blur(), window.dispatchEvent(new Event('blur'))")
+    await expect(tab.get_by_text(CUT, exact=True)).to_be_visible()
+
+
+async def test_a_chip_that_a_click_closes_stays_closed_though_it_was_drawn_anew_under_the_press(open_tab, engine):
+    tab, turn = await say_hello(open_tab)
+    chip = tab.locator(".turn .chip")
+    await chip.click()
+    await expect(tab.locator(f"#chip-{turn.pk}[open]")).to_have_count(1)
+    await chip.hover()
+    await tab.mouse.down()
+    await push_chip(tab, turn, learns=False)
+    await tab.mouse.up()
+    await expect(chip).to_have_text("off the record")
+    await expect(tab.locator(f"#chip-{turn.pk}[open]")).to_have_count(0)
