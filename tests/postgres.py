@@ -40,7 +40,9 @@ ROOMS = (
     "evaluation",
 )
 PAGES = ("webapp",)
-OWN = re.compile(r"at_once\b|_races|Barrier|asyncio\.gather|threading\.|connection\.vendor|mark\.postgres|fts5")
+OWN = re.compile(
+    r"at_once\b|_races|Barrier|asyncio\.gather|threading\.|connection\.vendor|mark\.database|mark\.postgres|fts5"
+)
 """What tells that a file is about several writers, or about SQL of ours."""
 SHAPES = "chat/test_schema.py"
 LEFT = "Left to another command: what neither commits nor locks, on PostgreSQL. `make test-all` runs it."

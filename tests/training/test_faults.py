@@ -134,6 +134,7 @@ def test_a_disk_that_fills_up_while_a_run_learns_keeps_its_reserve(queued, free,
     assert samples() == {"ready"}
 
 
+@pytest.mark.small_disk
 def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(ready, home, settings, small_disk):
     settings.DATA_DIR = small_disk(12)
     settings.DISK_RESERVE_MB = 8

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import importlib.util
 import inspect
 import json
 import math
@@ -44,11 +43,6 @@ from training.objective.updates import objective, updates
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 47, 48, 49], [7, 8, 9, 10, 2]
 RECIPE = Recipe(lr=1e-2, updates=3)
 RECORDED = Path(__file__).with_name("tinker_recorded.json")
-
-needs_package = pytest.mark.skipif(
-    importlib.util.find_spec("tinker") is None,
-    reason="the `tinker` package is not installed: pip install -e '.[tinker]'",
-)
 
 
 @pytest.fixture
@@ -598,7 +592,7 @@ USED = {
 }  # fmt: skip
 
 
-@needs_package
+@pytest.mark.tinker
 @pytest.mark.parametrize(("client", "method"), [(client, one) for client in USED for one in USED[client]])
 def test_the_stand_in_has_the_packages_signatures(cloud, client, method):
     import tinker
@@ -611,7 +605,7 @@ def test_the_stand_in_has_the_packages_signatures(cloud, client, method):
     assert shape(getattr(getattr(cloud, client), method)) == shape(getattr(getattr(tinker, client), method))
 
 
-@needs_package
+@pytest.mark.tinker
 def test_the_package_has_every_failure_that_is_told_apart():
     import tinker
 
@@ -624,7 +618,7 @@ def test_the_package_has_every_failure_that_is_told_apart():
         assert {base.__name__ for base in getattr(FakeTinker, name).__mro__} & theirs == theirs
 
 
-@needs_package
+@pytest.mark.tinker
 def test_the_package_takes_what_was_recorded():
     import tinker
     from tinker import types
@@ -655,7 +649,7 @@ def test_the_package_takes_what_was_recorded():
             assert tinker.SamplingParams(**said).model_dump() == said
 
 
-@needs_package
+@pytest.mark.tinker
 def test_the_package_answers_with_what_is_read():
     import numpy as np
     from tinker import types
@@ -678,7 +672,7 @@ def test_the_package_answers_with_what_is_read():
         )
 
 
-@needs_package
+@pytest.mark.tinker
 def test_the_package_differentiates_a_loss_as_the_stand_in_does(there, service, cloud):
     import tinker
     from tinker import types

@@ -17,13 +17,12 @@ from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.diagnosis import free_port
-from judge.votes import engine_judge, fitting, judges, polling
+from judge.votes import engine_judge, judges, polling
 from judge.votes.evidence import Evidence
 
 pytestmark = [
     pytest.mark.real_model,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/votes/adapter"),
 ]
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]
