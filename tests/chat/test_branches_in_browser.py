@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.fitting import fits
 from tests.chat.conftest import until
-from tests.chat.test_browser import say
+from tests.chat.page.acts import say
 
 pytestmark = [
     pytest.mark.browser,

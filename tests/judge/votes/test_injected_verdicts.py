@@ -1,7 +1,7 @@
 """Injections before the real small model with the judge's adapter: a clear verdict stays what it was.
 
 The engine is the real one; the most likely answer is taken (temperature 0), so that a run can be repeated. That no
-injection can forge a vote whatever the model does is shown in test_evidence.py; here it is whether one sways it.
+injection can forge a vote whatever the model does is shown in test_injections.py; here it is whether one sways it.
 """
 
 from __future__ import annotations

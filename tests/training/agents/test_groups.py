@@ -7,7 +7,7 @@ from django.db.models.signals import pre_save
 
 from checkpoints import lines
 from tests.ready_attempts import FAILED, SOLVED, Try
-from tests.training.test_batches import descend
+from tests.training.conftest import descend
 from training import batches
 from training.agents import groups
 from training.batches import Filling, NothingReady
