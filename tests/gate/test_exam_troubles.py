@@ -75,15 +75,21 @@ def test_a_question_the_engine_refuses_fails_the_exam_with_its_sentence(engine, 
     assert [check["passed"] for check in exam.checks] == [False]
 
 
-def test_an_engine_that_keeps_forgetting_the_candidate_is_asked_another_time(engine, examine, candidate, monkeypatch):
-    async def missing(*args, **kwargs):
-        raise AdapterMissing("It is not loaded.")
+def fail_undecided(engine, examine, candidate, monkeypatch, failure):
+    """Where every reply of the engine fails so, the exam is for another time and the candidate stays one."""
 
-    monkeypatch.setattr(engine, "generate", missing)
+    async def fail(*args, **kwargs):
+        raise failure
+
+    monkeypatch.setattr(engine, "generate", fail)
     with pytest.raises(EngineUnavailable):
         examine()
     candidate.refresh_from_db()
     assert candidate.status == "candidate"
+
+
+def test_an_engine_that_keeps_forgetting_the_candidate_is_asked_another_time(engine, examine, candidate, monkeypatch):
+    fail_undecided(engine, examine, candidate, monkeypatch, AdapterMissing("It is not loaded."))
 
 
 @pytest.fixture
@@ -138,11 +144,5 @@ def test_a_damaged_candidate_is_still_rejected(engine, examine, candidate, damag
 
 
 def test_an_engine_that_talks_nonsense_decides_nothing_of_a_candidate(engine, examine, candidate, monkeypatch):
-    async def nonsense(*args, **kwargs):
-        raise EngineGarbled("The engine returned 1 log-probs for 2 tokens.")
-
-    monkeypatch.setattr(engine, "generate", nonsense)
-    with pytest.raises(EngineUnavailable):
-        examine()
-    candidate.refresh_from_db()
-    assert candidate.status == "candidate"
+    garbled = EngineGarbled("The engine returned 1 log-probs for 2 tokens.")
+    fail_undecided(engine, examine, candidate, monkeypatch, garbled)

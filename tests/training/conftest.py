@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
+from django.db.models.signals import pre_save
 
 from checkpoints.models import Checkpoint
 from tests.ready_attempts import *  # noqa: F403  fixtures
 from tests.ready_samples import *  # noqa: F403  fixtures
 from training import batches
 from training.config import Recipe
-from training.models import Sample
+from training.models import Run, Sample
 
 RECIPE = Recipe(batch_size=3, distillation="vocabulary", lr=1e-2, updates=2)
 
@@ -20,6 +24,21 @@ def descend(count):
         live = Checkpoint.live()
         candidate = Checkpoint.objects.create(number=live.number + 1, parent=live, status="approved")
         candidate.go_live()
+
+
+@contextmanager
+def another_process_is_quicker(first: Sample) -> Iterator[None]:
+    """A new run, as it is written, finds that another has claimed this sample just before."""
+
+    def claim(sender: type[Run], instance: Run, **kwargs: object) -> None:
+        if instance.pk is None:
+            Sample.objects.filter(pk=first.pk).update(status="claimed")
+
+    pre_save.connect(claim, sender=Run)
+    try:
+        yield
+    finally:
+        pre_save.disconnect(claim, sender=Run)
 
 
 AWAITING = Recipe(batch_size=4, w_sft=1.0, awaits=0.5)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.db.models.signals import pre_save
 
 from checkpoints.models import SHARED, Checkpoint, Line
-from tests.training.conftest import AWAITING, descend
+from tests.training.conftest import AWAITING, another_process_is_quicker, descend
 from training import batches, collation
 from training.batches import NothingReady
 from training.config import Recipe
@@ -80,15 +79,8 @@ def test_the_weights_say_which_samples_count(ready, recipe, count):
 def test_of_two_workers_one_gets_the_batch(ready, db):
     first, *_ = [ready() for _ in range(3)]
 
-    def another_process_is_quicker(sender, instance, **kwargs):
-        if instance.pk is None:
-            Sample.objects.filter(pk=first.pk).update(status="claimed")
-
-    pre_save.connect(another_process_is_quicker, sender=Run)
-    try:
+    with another_process_is_quicker(first):
         assert batches.fill(RECIPE) is None
-    finally:
-        pre_save.disconnect(another_process_is_quicker, sender=Run)
 
     assert not Run.objects.exists()
     assert Sample.objects.filter(run__isnull=False).count() == 0

@@ -92,17 +92,22 @@ def test_replies_that_are_asked_for_once_more_are_counted_by_checkpoint(page, ra
     assert '<td class="number">1 of 2</td></tr>' in text_of(page.get("/helped/"))
 
 
-def test_a_fall_on_the_general_pack_is_told_against_the_base(page, rated, base, learned):
+def lose(lost, learned, base):
+    """An examination of the general pack: of ten items, so many are lost to the base."""
     rows = [
         {
             "id": f"item-{n}",
             "mark": f"mark-{n}",
             "live": [-1.0, -2.0],
-            "candidate": [-2.0, -1.0] if n < 6 else [-1.0, -2.0],
+            "candidate": [-2.0, -1.0] if n < lost else [-1.0, -2.0],
         }
         for n in range(10)
     ]
     Examination.objects.create(checkpoint=learned, against=base, pack=rows, passed=True)
+
+
+def test_a_fall_on_the_general_pack_is_told_against_the_base(page, rated, base, learned):
+    lose(6, learned, base)
     rated(learned)
     # six of ten lost: resampled means of six −1 and four 0 lie between about −0.9 and −0.3
     said = text_of(page.get("/helped/"))
@@ -110,16 +115,7 @@ def test_a_fall_on_the_general_pack_is_told_against_the_base(page, rated, base, 
 
 
 def test_one_item_lost_of_ten_may_be_luck(page, rated, base, learned):
-    rows = [
-        {
-            "id": f"item-{n}",
-            "mark": f"mark-{n}",
-            "live": [-1.0, -2.0],
-            "candidate": [-2.0, -1.0] if n < 1 else [-1.0, -2.0],
-        }
-        for n in range(10)
-    ]
-    Examination.objects.create(checkpoint=learned, against=base, pack=rows, passed=True)
+    lose(1, learned, base)
     rated(learned)
     shown = text_of(page.get("/helped/"))
     assert "General knowledge:" not in shown
