@@ -79,7 +79,9 @@ def smol_model() -> Path:
     """SmolLM2-135M-Instruct as the set-up converted it; tests that take it are marked real_model."""
     folder = Path(os.environ.get("DATA_DIR") or ROOT / "var") / "models" / "smollm2-135m-instruct"
     if not (folder / "config.json").exists():
-        pytest.skip(f"the real small model is not in {folder}: run `make model` to bring it")
+        from tests.left_out import leave_out
+
+        leave_out("real_model")
     return folder
 
 

@@ -40,8 +40,12 @@ ROOMS = (
     "evaluation",
 )
 PAGES = ("webapp",)
-OWN = re.compile(r"at_once\b|_races|Barrier|asyncio\.gather|threading\.|connection\.vendor|mark\.postgres|fts5")
+OWN = re.compile(
+    r"at_once\b|_races|Barrier|asyncio\.gather|threading\.|connection\.vendor|mark\.database|mark\.postgres|fts5"
+)
 """What tells that a file is about several writers, or about SQL of ours."""
+ALSO = ("chat/api/test_streams.py", "chat/test_turns.py", "episodes/test_api.py")
+"""Files that speak of neither, and hold what every turn and every episode is to any database."""
 SHAPES = "chat/test_schema.py"
 LEFT = "Left to another command: what neither commits nor locks, on PostgreSQL. `make test-all` runs it."
 
@@ -142,8 +146,9 @@ def named_tests(arguments: Iterable[str]) -> list[str]:
 
 def of_its_own(tests: Path) -> list[str]:
     """The files of the rooms in which databases differ."""
+    also = {tests / name for name in ALSO}
     files = (file for room in ROOMS for file in sorted((tests / room).rglob("test_*.py")))
-    return [str(file) for file in files if OWN.search(file.read_text("utf-8"))]
+    return [str(file) for file in files if file in also or OWN.search(file.read_text("utf-8"))]
 
 
 def main(arguments: list[str]) -> int:

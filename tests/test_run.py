@@ -17,6 +17,9 @@ from tests.run import FEW, Part, print_summary, run_part
 
 pytestmark = pytest.mark.processes
 
+SKIPS = re.compile(r"mark\.skip\w*\(|pytest\.skip\(")
+MAY_SKIP = {"left_out", "test_run", "test_escapes", "test_hacks", "test_keeper", "test_launch"}
+"""Two are about skipping, one has a task that skips, one asks that another user may read it, two ask for Linux."""
 BORROWED = re.compile(r"^from .*\b(pytestmark|SIZES)\b|^ +(pytestmark|SIZES),$", re.MULTILINE)
 
 TESTS = """
@@ -41,6 +44,13 @@ def test_is_known_to_fail_at_times():
 @pytest.mark.real_model
 def test_of_a_later_part():
     print("the later part was run")
+
+@pytest.mark.database("postgresql")
+def test_is_of_the_other_database():
+    raise AssertionError("it was run on SQLite")
+
+def test_is_skipped_for_a_reason_of_its_own():
+    pytest.skip("the moon is not full")
 
 def test_needs_nothing():
     pass
@@ -93,6 +103,23 @@ def test_what_failed_is_named_last_with_its_part(last_lines: list[str]):
 
 def test_what_this_machine_lacks_is_named_with_the_command_that_brings_it(last_lines: list[str]):
     assert "Left out: 1 that need a Chromium. `sudo apt-get install chromium` brings them." in last_lines
+
+
+def test_what_a_test_skips_for_a_reason_of_its_own_is_counted_with_that_reason(last_lines: list[str]):
+    assert "Left out: 1, since the moon is not full" in last_lines
+
+
+def test_what_one_database_alone_does_is_left_to_the_command_that_has_it(last_lines: list[str]):
+    expected = (
+        "Left to another command: 1 of what PostgreSQL alone does. `.venv/bin/python -m tests.postgres` runs them."
+    )
+    assert last_lines.count(expected) == 1
+
+
+def test_a_test_that_a_machine_may_not_be_able_to_run_says_so_by_a_marker():
+    # Of what another way skips, `tests.left_out` cannot say what brings it.
+    skipping = {path.stem for path in ROOT.glob("tests/**/*.py") if SKIPS.search(path.read_text())}
+    assert skipping == MAY_SKIP
 
 
 def test_what_another_command_runs_is_named_once_with_that_command(last_lines: list[str]):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any
 
-from playwright.async_api import Locator, Page, Route
+from playwright.async_api import Locator, Page, Route, TimeoutError
 
 from tests.chromium import PATIENCE_MS
 
@@ -52,12 +51,39 @@ async def cards_stand_apart(tab: Page) -> None:
     await tab.wait_for_function(APART)
 
 
+GONE = "gone"
+SAME = "([about, wanted]) => JSON.stringify(%s) === JSON.stringify(wanted)"
+WATCHED = f"""(element, [about, wanted, patience]) => new Promise((resolve, reject) => {{
+  const end = performance.now() + patience;
+  const look = () => {{
+    const read = JSON.stringify(%s);
+    if (read === JSON.stringify(wanted)) resolve("");
+    else if (!element.isConnected) resolve("{GONE}");
+    else if (performance.now() > end) resolve(read ?? "undefined");
+    else requestAnimationFrame(() => {{ try {{ look(); }} catch (error) {{ reject(error); }} }});
+  }};
+  look();
+}})"""
+"""Resolves to nothing once it is so, and else to what the page says in its stead."""
+
+
 async def becomes(place: Page | Locator, script: str, wanted: Any = True, *, about: Any = None) -> None:
-    """What a script reads of a page, or of the one element of a locator, comes to be as wanted."""
+    """What a script reads of a page, or of the one element of a locator, comes to be as wanted.
+
+    The page looks again at each frame that it draws. An element that is taken away is looked for anew.
+    """
+    if isinstance(place, Page):
+        try:
+            await place.wait_for_function(SAME % f"({script})(about)", arg=[about, wanted], timeout=PATIENCE_MS)
+        except TimeoutError:
+            read = await place.evaluate(script, about)
+            raise AssertionError(f"it stays {read!r}, and is wanted as {wanted!r}: {script}") from None
+        return
     end = monotonic() + PATIENCE_MS / 1000
-    while (read := await place.evaluate(script, about)) != wanted:
-        assert monotonic() < end, f"it stays {read!r}, and is wanted as {wanted!r}: {script}"
-        await asyncio.sleep(0.05)
+    while read := await place.evaluate(WATCHED % f"({script})(element, about)", [about, wanted, PATIENCE_MS]):
+        stays = f"it stays {read}, and is wanted as {wanted!r}: {script}"
+        assert read == GONE, stays
+        assert monotonic() < end, stays
 
 
 async def hold(

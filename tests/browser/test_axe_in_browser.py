@@ -14,7 +14,7 @@ from django.urls import get_resolver, reverse
 from accounts.models import Role
 from accounts.roles import give
 from installation.places import ROOT
-from tests.browser.test_teaching_in_browser import chat
+from tests.browser.conftest import chat
 from tests.webapp.console.test_navigation import names
 
 pytest.importorskip("playwright.async_api", reason="playwright is not installed: pip install -e '.[browser]'")

@@ -11,7 +11,8 @@ from playwright.async_api import Page, expect
 
 from tests.browser.fitting import fits
 from tests.chat.conftest import until
-from tests.chat.test_browser import say
+from tests.chat.page.acts import say
+from tests.doubles.fake_engine import FakeEngine
 
 pytestmark = [
     pytest.mark.browser,
@@ -32,16 +33,20 @@ async def edit(tab: Page, said: str, words: str) -> None:
     await tab.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["1280", "390"])
-async def test_an_edit_branches_and_the_switch_leads_back_and_is_kept(open_tab, engine, session, size):
-    tab = await open_tab()
-    await tab.set_viewport_size(size)
+async def talk_twice(tab: Page, engine: FakeEngine, *, seen_in: Page) -> None:
     engine.says("Hello.")
     await say(tab, "Say hello")
     await expect(tab.locator(".turn .prose")).to_have_text("Hello.")
     engine.says("Bonjour.")
     await say(tab, "And in French?")
-    await expect(tab.locator(".turn .prose").last).to_have_text("Bonjour.")
+    await expect(seen_in.locator(".turn .prose").last).to_have_text("Bonjour.")
+
+
+@pytest.mark.parametrize("size", [pytest.param(DESKTOP, marks=pytest.mark.repeats), PHONE], ids=["1280", "390"])
+async def test_an_edit_branches_and_the_switch_leads_back_and_is_kept(open_tab, engine, session, size):
+    tab = await open_tab()
+    await tab.set_viewport_size(size)
+    await talk_twice(tab, engine, seen_in=tab)
 
     engine.says("Good night.")
     await edit(tab, "Say hello", "Say good night")
@@ -74,12 +79,7 @@ async def test_an_older_reply_is_tried_again_in_both_tabs_and_what_followed_is_b
 ):
     tab, other = await open_tab(), await open_tab()
     await tab.set_viewport_size(size)
-    engine.says("Hello.")
-    await say(tab, "Say hello")
-    await expect(tab.locator(".turn .prose")).to_have_text("Hello.")
-    engine.says("Bonjour.")
-    await say(tab, "And in French?")
-    await expect(other.locator(".turn .prose").last).to_have_text("Bonjour.")
+    await talk_twice(tab, engine, seen_in=other)
 
     engine.says("Ahoy.")
     await tab.locator(".turn").first.hover()

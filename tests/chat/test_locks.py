@@ -25,7 +25,7 @@ from gpu_workers.types import Sampling
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL locks rows"),
+    pytest.mark.database("postgresql"),  # SQLite locks no rows
 ]
 
 

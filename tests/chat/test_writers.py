@@ -15,8 +15,8 @@ from django.utils import timezone
 from chat import turns
 from chat.models import Session, Turn
 from chat.replying import replies, retries, writers
+from tests.chat.asking.turns import COUNTED, begin
 from tests.chat.conftest import ask_in, open_turn, reply_to, until, user
-from tests.chat.test_asking import COUNTED, begin
 
 HI = [user("Hello")]
 NAMED = {"idempotency-key": "k1"}

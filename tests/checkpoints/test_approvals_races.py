@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
 
 from checkpoints import approvals
 from checkpoints.approvals import NotYet
@@ -13,7 +12,7 @@ from tests.races import at_once
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite lets one writer in at a time: nothing can race"),
+    pytest.mark.database("postgresql"),  # SQLite lets one writer in at a time: nothing can race
 ]
 
 

@@ -50,13 +50,7 @@ def make(engine, db, settings, tmp_path):
             status=status,
             adapter=name,
             path=f"checkpoints/{number}",
-            probe={
-                "prompt_ids": PROMPT,
-                "response_ids": RESPONSE,
-                "logprobs": engine.logprobs(PROMPT, RESPONSE, name),
-                "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-                "dtype": "float32",
-            },
+            probe=engine.probe(name),
         )
 
     return make

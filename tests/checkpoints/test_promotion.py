@@ -13,7 +13,6 @@ from checkpoints.models import Checkpoint, Decision
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
 
-PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 promote, roll_back, repair = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, repairs.repair))
 
 
@@ -34,13 +33,7 @@ def make(engine, db):
             parent=parent,
             adapter=adapter,
             path=f"checkpoints/{number}",
-            probe={
-                "prompt_ids": PROMPT,
-                "response_ids": RESPONSE,
-                "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-                "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-                "dtype": "float32",
-            },
+            probe=engine.probe(adapter),
         )
 
     return make

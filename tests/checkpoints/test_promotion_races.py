@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import connection
 
 from checkpoints import promotion
 from checkpoints.models import SHARED, Checkpoint, Decision, Line
@@ -15,7 +14,7 @@ PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite lets one writer in at a time: nothing can race"),
+    pytest.mark.database("postgresql"),  # SQLite lets one writer in at a time: nothing can race
 ]
 
 

@@ -16,7 +16,6 @@ from checkpoints.trials import TrialRefused
 from gpu_workers.errors import EngineUnavailable
 from tests.chat.conftest import ask_in
 
-PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 start, tidy, promote = (async_to_sync(f) for f in (trials.start, loading.tidy, promotion.promote))
 
 
@@ -41,14 +40,7 @@ def make(engine, db):
 
     def make(number, status="passed", **fields):
         adapter = f"talkback-{number}-{number:08x}"
-        probe = {
-            "prompt_ids": PROMPT,
-            "response_ids": RESPONSE,
-            "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-            "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-            "dtype": "float32",
-        }
-        fields = {"adapter": adapter, "path": f"checkpoints/{number}", "probe": probe} | fields
+        fields = {"adapter": adapter, "path": f"checkpoints/{number}", "probe": engine.probe(adapter)} | fields
         return Checkpoint.objects.create(number=number, status=status, **fields)
 
     return make

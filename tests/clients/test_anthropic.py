@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ import pytest
 
 from chat.models import Session, Turn
 from feedback.models import Feedback
-from tests.chat.conftest import until
+from tests.clients.conftest import assert_that_leaving_aborts
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
@@ -241,14 +240,7 @@ def test_a_client_that_leaves_stops_the_engine_and_its_turn_is_aborted(client, e
         if event.type == "content_block_delta":
             break
     stream.close()
-
-    async def closed() -> bool:
-        turn = await Turn.objects.aget()
-        return (turn.status, turn.finish_reason) == (Turn.Status.CLOSED, "abort")
-
-    asyncio.run(until(closed, "the turn is closed as aborted"))
-    engine.release()
-    assert len(engine.aborted) == 1
+    assert_that_leaving_aborts(engine)
 
 
 def test_feedback_by_the_messages_id(client, engine, site, key):

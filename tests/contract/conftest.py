@@ -22,6 +22,7 @@ from gpu_workers.servers.processes import LORA_TARGETS, ONE_THREAD, EngineProces
 from installation.diagnosis import free_port
 from tests.conftest import ROOT
 from tests.contract.reference import Reference
+from tests.left_out import leave_out
 
 SGLANG = ROOT / ".venvs" / "sglang" / "bin" / "python"
 
@@ -107,7 +108,7 @@ def sglang_server(tiny_model: Path, request: pytest.FixtureRequest) -> Server:
 def sglang_servers(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """As many of them as a test takes."""
     if not SGLANG.exists():
-        pytest.skip("the real SGLang is not set up: run `make test-sglang`, or `python docker/sglang_cpu/install.py`")
+        leave_out("sglang")
     servers = Servers("sglang", tiny_model, tmp_path_factory.mktemp("sglang"))
     yield servers
     servers.stop()
@@ -124,7 +125,7 @@ def embedded_servers(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory)
 def running_router(servers: Sequence[Server], log: Path) -> Iterator[str]:
     """SGLang's own router before these servers: its address."""
     if not list(SGLANG.parents[1].glob("lib/python3*/site-packages/sglang_router")):
-        pytest.skip("SGLang's router is not set up: run `make test-sglang`, or `python docker/sglang_cpu/install.py`")
+        leave_out("sglang")
     port = free_port()
     command = [str(SGLANG), *router_command([server.url for server in servers], port, free_port())[1:]]
     with EngineProcess(command, f"http://127.0.0.1:{port}", log, ready_path="/readiness") as process:

@@ -40,6 +40,9 @@ from tests.contract.test_replies import CLOSE, PROMPT
 GREEDY = Sampling(max_new_tokens=8, temperature=0, ignore_eos=True)
 HELD = 16
 
+of_sglang_alone = pytest.mark.parametrize("server", [pytest.param("sglang", marks=pytest.mark.sglang)], indirect=True)
+"""The embedded engine has no such route: it speaks the native interface alone."""
+
 
 async def admin(server: Server, path: str, body: dict[str, object]) -> httpx.Response:
     headers = {"Authorization": f"Bearer {server.admin_key}"}
@@ -100,9 +103,8 @@ async def test_6_an_update_lets_running_replies_end_on_the_weights_they_began_wi
     assert (await client.info())["weight_version"] == "v2"
 
 
+@of_sglang_alone
 async def test_6_a_mere_new_name_for_the_weights_ends_every_reply_on_sglang(client: Engine, server: Server) -> None:
-    if server.kind == "embedded":
-        pytest.skip("the embedded engine has no such route")
     stream = client.stream(PROMPT, Sampling(max_new_tokens=1500, temperature=1.0, ignore_eos=True))
     pieces = [await anext(stream)]
 
@@ -160,9 +162,8 @@ async def test_9_while_paused_only_ready_answers_at_once(
             await wire.get("/health", timeout=2)
 
 
+@of_sglang_alone
 async def test_11_a_stream_of_chat_has_no_ids_on_sglang(server: Server, wire: httpx.AsyncClient) -> None:
-    if server.kind == "embedded":
-        pytest.skip("the embedded engine speaks the native interface alone")
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "stream": True}
     streamed = (await wire.post("/v1/chat/completions", json=body)).text
     events = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: {")]

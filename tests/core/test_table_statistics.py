@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.db import connection
 
 
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL looks at its rows by itself")
+@pytest.mark.database("sqlite")  # PostgreSQL looks at its rows by itself
 @pytest.mark.django_db
 def test_after_a_migrate_sqlite_knows_how_many_rows_an_index_finds():
     User.objects.bulk_create([User(username=f"person-{n}") for n in range(30)])

@@ -129,6 +129,18 @@ class FakeEngine:
     def release(self) -> None:
         self._released.set()
 
+    def probe(
+        self, adapter: str, prompt_ids: Sequence[int] = (5, 6, 7), response_ids: Sequence[int] = (8, 9, 2)
+    ) -> Any:
+        """What a checkpoint keeps of its learner's numbers, where they are this engine's own."""
+        return {
+            "prompt_ids": list(prompt_ids),
+            "response_ids": list(response_ids),
+            "logprobs": self.logprobs(prompt_ids, response_ids, adapter),
+            "base_logprobs": self.logprobs(prompt_ids, response_ids, None),
+            "dtype": "float32",
+        }
+
     def asked(self, kind: str | None = None) -> list[Call]:
         """The calls of one kind, oldest first."""
         return [call for call in self.calls if kind in (None, call.kind)]

@@ -7,10 +7,7 @@ ever compared with the service.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future as ConcurrentFuture
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -18,168 +15,29 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from tests.doubles.tinker_package import (
+    AdamParams,
+    APIConnectionError,
+    APIError,
+    APIStatusError,
+    AuthenticationError,
+    BadRequestError,
+    BillingError,
+    Datum,
+    Future,
+    InternalServerError,
+    ModelInput,
+    NotFoundError,
+    PermissionDeniedError,
+    RateLimitError,
+    RequestFailedError,
+    SamplingParams,
+    TensorData,
+    TinkerError,
+)
+from tests.doubles.tinker_table import WIDTH, Saved, Table, copied
+
 MODEL = "table/Table-1"
-WIDTH = 16
-"""Dimensions of the table's states."""
-
-
-# What fails
-
-
-class TinkerError(Exception):
-    """The package's own; the rest hangs below it as it does there."""
-
-
-class APIError(TinkerError): ...
-
-
-class APIConnectionError(APIError): ...
-
-
-class APIStatusError(APIError): ...
-
-
-class BadRequestError(APIStatusError): ...
-
-
-class AuthenticationError(APIStatusError): ...
-
-
-class BillingError(APIStatusError): ...
-
-
-class PermissionDeniedError(APIStatusError): ...
-
-
-class NotFoundError(APIStatusError): ...
-
-
-class RateLimitError(APIStatusError): ...
-
-
-class InternalServerError(APIStatusError): ...
-
-
-class RequestFailedError(TinkerError):
-    def __init__(self, message: str, request_id: str = "", category: str = "unknown") -> None:
-        super().__init__(message)
-        self.category = category
-
-
-# What is sent and comes back
-
-
-@dataclass(frozen=True)
-class ModelInput:
-    tokens: list[int]
-
-    @classmethod
-    def from_ints(cls, tokens: list[int]) -> ModelInput:
-        return cls(list(tokens))
-
-    def to_ints(self) -> list[int]:
-        return self.tokens
-
-
-class TensorData:
-    """float32 or int64, as the service takes numbers."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.dtype = "float32" if tensor.is_floating_point() else "int64"
-        self._tensor = tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
-        self.shape = list(tensor.shape)
-
-    @classmethod
-    def from_torch(cls, tensor: Tensor) -> TensorData:
-        return cls(tensor)
-
-    def to_torch(self, pad_value: int = 0) -> Tensor:
-        return self._tensor
-
-
-@dataclass(frozen=True)
-class Datum:
-    model_input: ModelInput
-    loss_fn_inputs: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def shapes(self) -> dict[str, Any]:
-        inputs = {name: [value.dtype, value.shape] for name, value in self.loss_fn_inputs.items()}
-        return {"model_input": len(self.model_input.tokens), "loss_fn_inputs": inputs}
-
-
-@dataclass(frozen=True)
-class SamplingParams:
-    max_tokens: int | None = None
-    seed: int | None = None
-    stop: str | Sequence[str] | Sequence[int] | None = None
-    temperature: float = 1
-    top_k: int = -1
-    top_p: float = 1
-
-
-@dataclass(frozen=True)
-class AdamParams:
-    learning_rate: float = 0.0001
-    beta1: float = 0.9
-    beta2: float = 0.95
-    eps: float = 1e-12
-    weight_decay: float = 0.0
-    grad_clip_norm: float = 0.0
-
-
-class Future:
-    """A request that has been answered already; what it came to is only told when it is asked for."""
-
-    def __init__(self, ask: Callable[[], Any]) -> None:
-        self._future: ConcurrentFuture[Any] = ConcurrentFuture()
-        try:
-            self._future.set_result(ask())
-        except Exception as error:
-            self._future.set_exception(error)
-
-    def result(self, timeout: float | None = None) -> Any:
-        return self._future.result(timeout)
-
-    async def result_async(self, timeout: float | None = None) -> Any:
-        return await asyncio.wait_for(asyncio.wrap_future(self._future), timeout)
-
-    def future(self) -> ConcurrentFuture[Any]:
-        return self._future
-
-    def __await__(self) -> Any:
-        return self.result_async().__await__()
-
-
-# The model
-
-
-class Table:
-    """logits = (x_t + mean of all before) · (W + 2 A B): seeded, causal, and the base while B is 0."""
-
-    def __init__(self, vocabulary: int, seed: int) -> None:
-        draw = torch.Generator().manual_seed(seed)
-        self.tokens = torch.randn(vocabulary, WIDTH, generator=draw)  # (V, D)
-        self.out = 0.3 * torch.randn(WIDTH, vocabulary, generator=draw)  # (D, V)
-
-    def logits(self, ids: Sequence[int], adapter: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """What follows each position, (L, V)."""
-        rows = self.tokens[list(ids)]
-        if rows.shape[0] == 0 or max(ids) >= len(self.tokens):
-            raise BadRequestError(f"{len(self.tokens)} ids are known")
-        means = rows.cumsum(0) / torch.arange(1, len(rows) + 1)[:, None]
-        out = self.out if adapter is None else self.out + 2 * adapter[0] @ adapter[1]
-        return (rows + means) @ out
-
-
-@dataclass(frozen=True)
-class Saved:
-    """An adapter as the service keeps it."""
-
-    adapter: tuple[Tensor, Tensor]
-    optimizer: dict[str, Any]
-    rank: int
-    model: str
 
 
 # The clients
@@ -374,7 +232,7 @@ class TrainingClient:
             self.cloud.note(call, name=name)
             path = f"tinker://run-1/{kind}/{name}"
             weights = tuple(part.detach().clone() for part in self.adapter)
-            state = {"state": {}, "param_groups": []} | _copied(self.optimizer.state_dict())
+            state = {"state": {}, "param_groups": []} | copied(self.optimizer.state_dict())
             self.cloud.kept[path] = Saved(weights, state, self.rank, self.model)  # type: ignore[arg-type]
             return SimpleNamespace(path=path)
 
@@ -528,11 +386,3 @@ class FakeTinker:
     def download(self, url: str, file: Path) -> None:
         """Stands in for gpu_workers.tinker.tinker_learner.download."""
         file.write_bytes(self.files[url.rpartition("/")[2]])
-
-
-def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    moments = {
-        number: {name: value.clone() if isinstance(value, Tensor) else value for name, value in slots.items()}
-        for number, slots in state["state"].items()
-    }
-    return {**state, "state": moments}

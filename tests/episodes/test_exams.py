@@ -10,8 +10,8 @@ from chat.models import Turn
 from checkpoints.models import Checkpoint
 from episodes import exams
 from episodes.models import Episode, Exam, Group
+from tests.episodes.answers import SOLVED, code
 from tests.episodes.conftest import HI, issued
-from tests.episodes.test_api import SOLVED, code
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 

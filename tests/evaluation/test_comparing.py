@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import connection
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,7 +181,7 @@ def test_weights_stay_while_a_comparison_waits_for_them(unheld, asked):
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-@pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite lets one writer in at a time: nothing can race")
+@pytest.mark.database("postgresql")  # SQLite lets one writer in at a time: nothing can race
 def test_of_a_comparison_and_the_sweep_that_begin_at_once_one_gives_way(unheld):
     live = Checkpoint.live()
 

@@ -18,7 +18,6 @@ from checkpoints.notice_rows import Notice
 from evaluation import arms, watching
 from feedback.models import Feedback
 
-PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 FEW = 4
 promote, roll_back, start = (async_to_sync(f) for f in (promotion.promote, promotion.roll_back, trials.start))
 
@@ -41,14 +40,7 @@ def make(engine):
 
     def make(number, status="approved", **fields):
         adapter = f"talkback-{number}-{number:08x}"
-        probe = {
-            "prompt_ids": PROMPT,
-            "response_ids": RESPONSE,
-            "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-            "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-            "dtype": "float32",
-        }
-        fields = {"adapter": adapter, "path": f"checkpoints/{number}", "probe": probe} | fields
+        fields = {"adapter": adapter, "path": f"checkpoints/{number}", "probe": engine.probe(adapter)} | fields
         return Checkpoint.objects.create(number=number, status=status, **fields)
 
     return make

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 
 from chat.api_keys import ApiKey
 from chat.models import Session, Turn
@@ -20,10 +21,10 @@ def ben(db):
     return get_user_model().objects.create_user("ben")
 
 
-@pytest.fixture
-def turn(ana) -> Turn:
+def answer(user: User) -> Turn:
+    """A reply of the base, in a chat of its own."""
     return Turn.objects.create(
-        session=Session.objects.create(user=ana),
+        session=Session.objects.create(user=user),
         position=0,
         status=Turn.Status.SERVED,
         checkpoint=Checkpoint.live(),
@@ -32,6 +33,11 @@ def turn(ana) -> Turn:
         response_ids=[1],
         finish_reason="stop",
     )
+
+
+@pytest.fixture
+def turn(ana) -> Turn:
+    return answer(ana)
 
 
 @pytest.fixture

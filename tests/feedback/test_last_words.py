@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chat.api_keys import ApiKey
-from chat.models import Session, Turn
-from checkpoints.models import Checkpoint
+from chat.models import Turn
 from feedback.models import Feedback
+from tests.feedback.conftest import answer
 
 PEOPLE = ("ana", "ben")
 TAGS = st.lists(st.sampled_from(["wrong", "too long", "mine"]), unique=True, max_size=3)
@@ -88,16 +88,7 @@ class Person:
         self.page = Client()
         self.page.force_login(user)
         self.memory = Memory()
-        self.turn = Turn.objects.create(
-            session=Session.objects.create(user=user),
-            position=0,
-            status=Turn.Status.SERVED,
-            checkpoint=Checkpoint.live(),
-            messages=[{"role": "user", "content": "2 + 2?"}],
-            text="Five.",
-            response_ids=[1],
-            finish_reason="stop",
-        )
+        self.turn = answer(user)
 
     def speaks(self, door: str, turn: Turn, said: dict, retry: str = "") -> int:
         """Say it of this turn by this door. The status of the answer."""

@@ -19,7 +19,7 @@ pytest.importorskip("playwright.async_api", reason="playwright is not installed:
 from playwright.async_api import Page, expect
 
 from tests.browser.fitting import becomes, hold
-from tests.chat.test_browser import SOCKET
+from tests.chat.page.acts import SOCKET
 from tests.chromium import be_patient, new_tab
 
 pytestmark = [

@@ -7,7 +7,7 @@ import pytest
 from checkpoints.models import Checkpoint
 from gate import exam
 from gate.models import Examination
-from tests.gate.candidates import LIMITS, PROMPT, RESPONSE
+from tests.gate.candidates import LIMITS
 from tests.rows import made_by
 from tests.served_turns import *  # noqa: F403  fixtures
 from training.models import Run
@@ -24,13 +24,7 @@ def candidate(engine, renderer, db):
             adapter=adapter,
             path="checkpoints/1",
             parent=Checkpoint.live(),
-            probe={
-                "prompt_ids": PROMPT,
-                "response_ids": RESPONSE,
-                "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-                "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-                "dtype": "float32",
-            },
+            probe=engine.probe(adapter),
         ),
     )
 

@@ -69,6 +69,7 @@ def supervised(small_disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     supervised.process.wait(30)
 
 
+@pytest.mark.small_disk
 def test_a_full_disk_stops_no_process_and_logs_go_on_once_there_is_room(supervised: Supervised):
     wait_for("both talk", lambda: supervised.come("web") > 10 and supervised.come("other") > 10)
     filler = fill(supervised.logs.parent)

@@ -12,7 +12,7 @@ from benchmarks.stack import running_stack, wait_for
 from tests.disks import fill
 from tests.kill.conftest import RECIPE, Talk
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.small_disk, pytest.mark.timeout(600)]
 
 
 def test_a_full_disk_is_told_and_all_goes_on_once_there_is_room(small_disk: Callable[[int], Path], tiny_model: Path):

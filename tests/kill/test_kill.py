@@ -95,6 +95,13 @@ def test_an_engine_killed_in_mid_reply_costs_time_and_no_reply(stack: Stack, tal
     assert talk.ask("Are you back?")["choices"][0]["finish_reason"] == "stop"
 
 
+def assert_that_it_is_judged_once(talk: Talk, completion: str) -> None:
+    talk.a_while_later()
+    wait_for("the turn is judged", lambda: talk.turn(completion)["status"] == "judged", 120)
+    assert talk.turn(completion)["judgements"] == 1
+    assert samples_of(talk, completion) == ["ready"]
+
+
 def test_feedback_given_while_redis_is_gone_is_learned_from_all_the_same(stack: Stack, talk: Talk):
     completion = talk.ask("What is a fox?")["id"]
     stack.kill("redis")
@@ -104,10 +111,7 @@ def test_feedback_given_while_redis_is_gone_is_learned_from_all_the_same(stack: 
     assert talk.turn(completion)["status"] == "observed"
     stack.start("redis")
     wait_for("the workers are back", stack.ready)
-    talk.a_while_later()
-    wait_for("the turn is judged", lambda: talk.turn(completion)["status"] == "judged", 120)
-    assert talk.turn(completion)["judgements"] == 1
-    assert samples_of(talk, completion) == ["ready"]
+    assert_that_it_is_judged_once(talk, completion)
 
 
 def test_a_judge_killed_at_work_leaves_one_verdict_and_one_sample(stack: Stack, talk: Talk):
@@ -123,10 +127,7 @@ def test_a_judge_killed_at_work_leaves_one_verdict_and_one_sample(stack: Stack, 
 
     stack.start("judge")
     wait_for("the judge is back", stack.ready)
-    talk.a_while_later()
-    wait_for("the turn is judged", lambda: talk.turn(completion)["status"] == "judged", 120)
-    assert talk.turn(completion)["judgements"] == 1
-    assert samples_of(talk, completion) == ["ready"]
+    assert_that_it_is_judged_once(talk, completion)
 
 
 def test_a_judge_killed_in_mid_vote_leaves_one_verdict(stack: Stack, talk: Talk):

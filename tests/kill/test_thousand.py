@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from benchmarks.stack import wait_for
-from installation.diagnosis import postgres_programs
 from tests.kill.court import ANSWERS, WORKERS, Court
 from tests.postgres import cluster
 
@@ -28,8 +27,6 @@ KILLS = 10
 def database(kind: str) -> Iterator[str]:
     if kind == "sqlite":
         yield ""
-    elif postgres_programs() is None:
-        pytest.skip("PostgreSQL's server programs are not on this machine")
     else:
         with cluster() as url:
             yield url
@@ -52,7 +49,7 @@ def asking(court: Court) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
             yield rows
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_a_thousand_turns_with_workers_killed_at_random_have_one_verdict_each(
     kind: str, tiny_model: Path, tmp_path: Path
 ):

@@ -16,7 +16,7 @@ from training.models import Sample
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif("sqlite" in connection.vendor, reason="SQLite lets one writer in at a time: nothing can race"),
+    pytest.mark.database("postgresql"),  # SQLite lets one writer in at a time: nothing can race
 ]
 
 

@@ -2,177 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 import torch
 from django.db import OperationalError, connection
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from checkpoints.models import Checkpoint
-from core import stores
 from gpu_workers.learner import learner, policy, policy_files
-from tests.disks import fill
-from tests.training.test_runs import RECIPE, again, folders
-from training import batches, hours, learning, runs, tasks
+from tests.training.conftest import RECIPE, samples
+from tests.training.test_runs import again, folders
+from training import batches, runs
 from training.config import Recipe
 from training.models import Run, Sample
-from training.next_run import forecast
 from training.running import patience, run_ledger
 
 OPTIMIZER = policy_files.OPTIMIZER_FILE
 WEIGHTS = "adapter_model.safetensors"
-
-
-def samples():
-    return set(Sample.objects.values_list("status", flat=True))
-
-
-@pytest.fixture
-def queued(ready, home):
-    ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
-    return batches.fill(RECIPE)
-
-
-# A full disk
-
-
-@pytest.fixture
-def free(monkeypatch):
-    """Sets how many bytes are free where checkpoints are kept."""
-
-    def free(bytes_):
-        monkeypatch.setattr(stores.shutil, "disk_usage", lambda path: SimpleNamespace(free=bytes_))
-
-    return free
-
-
-def test_a_run_does_not_begin_to_learn_where_its_weights_would_not_fit(queued, free, monkeypatch):
-    def not_reached(job, ledger):
-        raise AssertionError("learned for nothing")
-
-    monkeypatch.setattr(learning, "learn", not_reached)
-    needed, _ = forecast.room(RECIPE)
-    # The tiny model's two layers, rank 16, float32, weights and two moments: q and o 64+64, k and v 64+32, the three
-    # of the MLP 64+128; 16 * (2 * 128 + 2 * 96 + 3 * 192) * 2 * 4 * 3; and a
-    # mebibyte for what lies beside them.
-    assert needed == 16 * 1024 * 2 * 4 * 3 + 2**20 == 1441792
-    free(needed - 1)
-
-    assert runs.train(queued) is None
-
-    assert (again(queued).status, again(queued).error) == (
-        "failed",
-        "There is no room for the new weights. They need about 1.4 MiB, and DATA_DIR now has 1.4 MiB free: make room, "
-        "then have it learn now.",
-    )
-    assert samples() == {"ready"}
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        OSError(errno.ENOSPC, "No space left on device", "/somewhere/adapter"),
-        OSError(errno.EDQUOT, "Disk quota exceeded", "/somewhere/adapter"),
-        # What safetensors 0.8 says on a full disk, word for word.
-        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-    ],
-)
-def test_a_disk_that_fills_up_while_saving_leaves_no_half_folder(queued, home, monkeypatch, failure):
-    from gpu_workers.learner import policy_files
-
-    def full(state, path):
-        assert any(home.glob(f"checkpoints/.*/{WEIGHTS}"))  # half of it is written
-        raise failure
-
-    monkeypatch.setattr(policy_files, "save_file", full)
-
-    assert runs.train(queued) is None
-
-    run = again(queued)
-    assert run.status == "failed"
-    assert run.error.startswith("The disk was full before the new weights were saved. They need about 1.4 MiB, and ")
-    assert folders(home) == []
-    assert samples() == {"ready"}
-    assert Checkpoint.objects.count() == 1
-
-
-def test_a_run_leaves_what_is_kept_for_chat(queued, free, settings, home):
-    settings.DISK_RESERVE_MB = 100
-    needed, _ = forecast.room(RECIPE)
-    free(100 * 2**20 + needed - 1)
-
-    assert runs.train(queued) is None
-
-    # 1441792 bytes are needed, as above, and there is one byte less beside the reserve.
-    assert again(queued).error == (
-        "There is no room for the new weights. They need about 1.4 MiB, and DATA_DIR now has 1.4 MiB free beside the "
-        "100 MiB that are kept for chat: make room, then have it learn now."
-    )
-    free(100 * 2**20 + needed)
-    assert runs.train(batches.learn_now(RECIPE)) is not None
-
-
-def test_a_disk_that_fills_up_while_a_run_learns_keeps_its_reserve(queued, free, settings, home, monkeypatch):
-    settings.DISK_RESERVE_MB = 100
-    update = learning._update
-
-    def meanwhile(*args):
-        update(*args)
-        free(100 * 2**20)
-
-    monkeypatch.setattr(learning, "_update", meanwhile)
-
-    assert runs.train(queued) is None
-
-    assert again(queued).error.startswith("There is no room for the new weights.")
-    assert folders(home) == []  # nothing was written at all
-    assert samples() == {"ready"}
-
-
-def test_learning_waits_on_a_disk_that_is_nearly_full_and_goes_on_by_itself(ready, home, settings, small_disk):
-    settings.DATA_DIR = small_disk(12)
-    settings.DISK_RESERVE_MB = 8
-    ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
-    filler = fill(settings.DATA_DIR, leaving_mib=5)
-
-    tasks.fill_batch("any")
-
-    assert not Run.objects.exists()  # nothing is claimed, so nothing fails
-    # 8 MiB are kept and 5 are there; what the file's own entry takes of them rounds up to the whole 3.
-    assert hours.waiting().sentence(3) == (
-        "Training waits: the disk has 3 MiB less free than what is kept for chat. Make room there. 3 lessons are ready."
-    )
-    run = batches.fill(RECIPE)  # what a person asks for waits as well
-    assert runs.train(run) is None
-    assert again(run).status == "queued"
-
-    filler.unlink()
-
-    assert hours.waiting() is None
-    assert runs.train(run) is not None
-
-
-def test_any_other_failure_to_write_is_told_in_its_own_words(queued, home, monkeypatch):
-    from gpu_workers.learner.learner import Learner
-
-    def broken(*args, **kwargs):
-        raise OSError(errno.EIO, "Input/output error", "/somewhere/adapter")
-
-    monkeypatch.setattr(Learner, "save", broken)
-
-    with pytest.raises(OSError, match="Input/output"):
-        runs.train(queued)
-
-    assert (again(queued).status, again(queued).error) == ("failed", "Input/output error: adapter.")
-    assert samples() == {"ready"}
-
-
-# A database that is away
 
 
 @contextmanager
@@ -289,9 +137,6 @@ def test_a_commit_that_was_not_heard_of_is_not_done_twice(queued, home, waits, m
     assert len(folders(home)) == 1
 
 
-# Killed
-
-
 def go_live(candidate):
     Checkpoint.objects.filter(pk=candidate.pk).update(status="approved")
     again(candidate).go_live()
@@ -349,9 +194,6 @@ def test_a_second_run_that_is_killed_resumes_to_the_very_same_weights(queued, re
         assert all(first[name].equal(second[name]) for name in first)
 
 
-# Samples that are too old, and what cannot be measured
-
-
 def test_samples_that_grew_too_old_in_the_queue_are_put_away_with_the_reason(ready, home):
     recipe = RECIPE.model_copy(update={"max_age": 0})
     old, alsoold = ready(), ready()
@@ -389,9 +231,6 @@ def test_a_sample_that_is_to_be_forgotten_is_put_away_with_its_mark_for_whoever_
     runs.train(again(queued))
 
     assert (again(marked).status, again(marked).drop_reason) == ("stale", "its chat was deleted")
-
-
-# No memory
 
 
 def hungry(monkeypatch, most):
@@ -483,9 +322,6 @@ def test_an_update_that_is_done_again_takes_the_place_of_its_first_try(queued):
         ledger.keep({"update": update, "loss": loss, "micro_batch": 1})
 
     assert [(row["update"], row["loss"]) for row in queued.metrics] == [(1, 3.1)]
-
-
-# The gap between engine and learner
 
 
 def test_the_gap_is_measured_on_what_the_starting_weights_served(queued):

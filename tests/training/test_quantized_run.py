@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 from pydantic import ValidationError
 
@@ -16,13 +14,8 @@ from training.models import Run, Sample
 
 RECIPE = Recipe(batch_size=1, lr=1e-2, base_bits=4)
 
-needs_bitsandbytes = pytest.mark.skipif(
-    importlib.util.find_spec("bitsandbytes") is None or importlib.util.find_spec("accelerate") is None,
-    reason="bitsandbytes is not installed: pip install -e '.[quantized]'",
-)
 
-
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_a_run_in_four_bits_ends_in_an_ordinary_adapter(ready, home, settings):
     ready(reward=1.0, teacher_prompt_ids=None)
     run = batches.fill(RECIPE.model_copy(update={"max_gap": 5.0}))  # a model of 2 layers is far from its 4 bits
@@ -37,7 +30,7 @@ def test_a_run_in_four_bits_ends_in_an_ordinary_adapter(ready, home, settings):
     assert saved.score(probe["prompt_ids"], probe["response_ids"]) == pytest.approx(probe["logprobs"], abs=1e-4)
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_a_base_that_four_bits_take_too_far_from_the_engines_stops_the_run(ready, home):
     ready(reward=1.0, teacher_prompt_ids=None)
     run = batches.fill(RECIPE.model_copy(update={"max_gap": 0.01}))

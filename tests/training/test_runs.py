@@ -13,19 +13,10 @@ from core.errors import IllegalMove
 from gpu_workers.errors import NothingLearned
 from gpu_workers.learner.learner import Learner
 from tests.ready_samples import PROMPT, RESPONSE
+from tests.training.conftest import RECIPE
 from training import batches, learning, runs, tasks
-from training.config import Recipe
 from training.models import Run, Sample
 from training.running import run_ledger, run_locks
-
-RECIPE = Recipe(batch_size=3, distillation="vocabulary", lr=1e-2, updates=2)
-
-
-@pytest.fixture
-def queued(ready, home):
-    """A run of three samples: one blamed and corrected, one praised, one only corrected."""
-    ready(reward=-1.0), ready(reward=1.0, teacher_prompt_ids=None), ready()
-    return batches.fill(RECIPE)
 
 
 def again(row):

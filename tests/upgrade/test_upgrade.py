@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
-from django.db import connection
 
 from chat.models import Turn
 from chat.rendering.renderer import Renderer
@@ -26,7 +25,7 @@ from training import batches, config, runs
 from training.config import Recipe
 from training.models import Run, Sample
 
-pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="old.sql is an SQLite database")
+pytestmark = pytest.mark.database("sqlite")  # old.sql is of SQLite
 
 OPEN = "chatcmpl-53ddcc5577a7475499be66d0aad628c4"
 """A whole reply of before, by checkpoint 2, of which nothing was said yet."""

@@ -101,6 +101,7 @@ def test_a_redis_that_keeps_nothing_is_named(client, engine, workers):
     assert checks["redis"]["sentence"].startswith("Redis refuses to write (MISCONF Redis is configured to save")
 
 
+@pytest.mark.small_disk
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_disk_that_is_full_is_named_and_so_is_one_that_learning_must_leave(client, engine, settings, small_disk):
     settings.DATA_DIR = small_disk(8)

@@ -108,9 +108,6 @@ def full(ben, engine, opened) -> Iterator[Callable[[], None]]:
 @pytest.fixture
 def locked(opened) -> Iterator[None]:
     """Another program that writes SQLite's file and does not end; no request waits long for it here."""
-    if connection.vendor != "sqlite":
-        pytest.skip("only SQLite is locked as a whole")
-
     opened.pragmas.append("busy_timeout = 50")
     with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -157,6 +154,7 @@ async def test_no_reply_is_begun_where_those_under_way_need_the_room(api, engine
     assert (await api.get("/v1/models")).status_code == 200  # what only reads goes on
 
 
+@pytest.mark.database("sqlite")  # PostgreSQL is never locked as a whole
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_locked_sqlite_is_503_with_a_time_to_ask_again(api, engine, locked, door):
     answer = await api.post(door, json=DOORS[door]("Hi"))
@@ -217,6 +215,7 @@ async def test_the_page_says_that_the_disk_is_full_and_the_message_stays(page, e
     assert (LONG * 2).strip() in whole.content.decode()  # what was written is not lost
 
 
+@pytest.mark.database("sqlite")
 async def test_any_page_says_that_the_database_is_busy(page, htmx, session, locked):
     page.raise_request_exception = False
     whole = await page.post(f"/chats/{session.pk}/rename/", {"title": "Another"})

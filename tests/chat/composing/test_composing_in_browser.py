@@ -14,7 +14,7 @@ pytest.importorskip("playwright.async_api", reason="playwright is not installed:
 from playwright.async_api import Page, expect
 
 from tests.browser.fitting import keeps_still
-from tests.chat.test_browser import say
+from tests.chat.page.acts import say
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 

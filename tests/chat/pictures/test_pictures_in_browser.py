@@ -13,8 +13,8 @@ pytest.importorskip("playwright.async_api", reason="playwright is not installed:
 from playwright.async_api import Page, expect
 
 from tests.browser.fitting import fits
+from tests.chat.page.acts import say
 from tests.chat.pictures.samples import data_url, png
-from tests.chat.test_browser import say
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 

@@ -13,7 +13,7 @@ pytest.importorskip("playwright.async_api", reason="playwright is not installed:
 from playwright.async_api import Page, expect
 
 from tests.browser.fitting import becomes, hold
-from tests.chat.test_browser import draw_again, say, stands
+from tests.chat.page.acts import draw_again, say, stands
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True, serialized_rollback=True)]
 

@@ -16,7 +16,7 @@ from playwright.async_api import expect
 
 from tests.browser.fitting import keeps_still
 from tests.chat.composing.test_composing_in_browser import shoot
-from tests.chat.test_browser import say
+from tests.chat.page.acts import say
 from tests.chat.tools.conftest import calling, let_use, mark_safe
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}

@@ -14,7 +14,7 @@ from chat.models import Turn
 from environments.worlds.harnesses.visit import Harness
 from environments.worlds.player import Way, play
 from episodes.models import Episode
-from tests.clients.mini_swe_agent.install import HOME, VERSION, installed
+from tests.clients.mini_swe_agent.install import HOME
 from tests.environments.worlds.conftest import ana, client, key, site, small, wide_model
 from tests.environments.worlds.harnesses.conftest import judged, plays, terminal
 from tests.environments.worlds.harnesses.test_repo_visit import MENDS, repo
@@ -25,10 +25,7 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.bubblewrap,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(
-        not installed(),
-        reason=f"mini-swe-agent {VERSION} is not there: python tests/clients/mini_swe_agent/install.py",
-    ),
+    pytest.mark.mini_swe_agent,
 ]
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "bring-a-harness.md"

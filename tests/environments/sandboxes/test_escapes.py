@@ -93,7 +93,7 @@ def test_memory_is_bounded(sandbox):
     assert python(sandbox, f"bytearray({200 * MIB}); print('got it')").out == b""
 
 
-@pytest.mark.skipif(not bubblewrap.hierarchies().parents.get("memory"), reason="needs a control group for memory")
+@pytest.mark.memory_group
 def test_memory_is_bounded_over_all_processes(sandbox):
     # Four of 40 MiB, each within the bound, and 160 together are beyond 108.
     one = f"python3 -I -c 'import time; held = bytearray(b\"x\" * {40 * MIB}); print(1, flush=True); time.sleep(1)' &"
@@ -168,7 +168,7 @@ def test_no_user_of_the_hosts_and_no_new_namespace(sandbox):
     assert b"NoNewPrivs:\t1" in said.out
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="started by no root")
+@pytest.mark.root
 def test_on_the_host_it_is_no_root_where_root_started_it(sandbox):
     inside = processes_of(namespace_of(sandbox))
     assert len(inside) >= 2
@@ -176,7 +176,7 @@ def test_on_the_host_it_is_no_root_where_root_started_it(sandbox):
         assert f"Uid:\t{bubblewrap.USER}\t{bubblewrap.USER}" in Path(f"/proc/{pid}/status").read_text()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.root
 def test_a_user_without_rights_starts_one_as_well():
     script = (
         "from environments.sandboxes.bubblewrap import *\n"

@@ -3,182 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, cast
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpu_workers.engine import fleet as fleets
 from gpu_workers.engine.engine_client import EngineClient
-from gpu_workers.engine.fleet import MIXED, Fleet
+from gpu_workers.engine.fleet import MIXED
 from gpu_workers.engine.interface import Engine
-from gpu_workers.engine.stamps import weights_in
 from gpu_workers.engine.workers import LOOK_S, MOST_AHEAD, Prefixes, State
 from gpu_workers.errors import (
     AdapterInvalid,
     AdapterMissing,
-    EngineRefused,
     EngineUnavailable,
     NoRoom,
-    WeightsExchanged,
 )
-from gpu_workers.types import Completion, Delta, Sampling, Scored
+from gpu_workers.types import Completion, Sampling
+from tests.gpu_workers.engine.scene import Scene, Server
 
 PROMPT = tuple(range(100, 164))
 SAMPLING = Sampling(max_new_tokens=2)
-
-
-class Server:
-    """What one engine would say: it answers in the name of what it holds, and fails as it is told to."""
-
-    def __init__(self) -> None:
-        self.loaded: dict[str, str] = {}
-        self.version = "base"
-        self.folder = "/models/base"
-        self.is_down = self.refuses = self.lies = self.is_paused = False
-        self.room = 100
-        self.failures = 0
-        self.answered: list[str | None] = []  # adapters it answered with
-        self.told: list[str] = []
-        self.breaks_off = False
-        self.forgets: set[str] = set()  # adapters that it holds and does not answer with
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    def dies(self) -> None:
-        self.is_down = True
-
-    def starts_empty(self) -> None:
-        self.is_down, self.is_paused, self.version, self.folder = False, False, "base", "/models/base"
-        self.loaded.clear()
-
-    def _alive(self) -> None:
-        if self.is_down:
-            self.failures += 1
-            raise EngineUnavailable("The engine does not answer.")
-
-    def _has(self, adapter: str | None) -> None:
-        self._alive()
-        if weights_in(adapter or "") != weights_in(self.version):
-            raise WeightsExchanged("The engine serves others.")
-        if adapter and not weights_in(adapter) and adapter not in self.loaded:
-            raise AdapterMissing(f"The engine does not hold {adapter}.")
-
-    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **options: Any) -> Completion:
-        self._has(options["adapter"])
-        self.answered.append(options["adapter"])
-        await self.gate.wait()
-        return Completion(
-            text="ok", ids=(7, 2), logprobs=(-1.0, -1.0), finish_reason="stop", prompt_tokens=len(prompt_ids)
-        )
-
-    async def stream(
-        self, prompt_ids: Sequence[int], sampling: Sampling, **options: Any
-    ) -> AsyncGenerator[Delta, None]:
-        self._has(options["adapter"])
-        self.answered.append(options["adapter"])
-        yield Delta(text="o", ids=(7,), logprobs=(-1.0,))
-        if self.breaks_off:
-            raise EngineUnavailable("The engine ended the reply before it was finished.")
-        yield Delta(text="k", ids=(2,), logprobs=(-1.0,), finish_reason="stop")
-
-    async def score(self, prompt_ids: Sequence[int], response_ids: Sequence[int], **options: Any) -> Scored:
-        adapter = options["adapter"]
-        self._has(adapter)
-        said = -2.0 if adapter and adapter not in self.forgets else -1.0
-        return Scored(tuple(response_ids), tuple(said for _ in response_ids))
-
-    async def load_adapter(self, name: str, path: str) -> None:
-        self._alive()
-        self.told.append(f"load {name}")
-        if self.refuses:
-            raise AdapterInvalid(f"{name} cannot be served (scripted).")
-        if name not in self.loaded and len(self.loaded) >= self.room:
-            raise NoRoom(f"{len(self.loaded)} adapters are loaded, and no more fit.")
-        if not self.lies:
-            self.loaded[name] = path
-
-    async def unload_adapter(self, name: str) -> None:
-        self._alive()
-        self.told.append(f"unload {name}")
-        if name not in self.loaded:
-            raise AdapterMissing(f"The engine does not hold {name}.")
-        if not self.lies:
-            del self.loaded[name]
-
-    async def adapters(self) -> dict[str, str]:
-        self._alive()
-        return dict(self.loaded)
-
-    async def update_weights(self, path: str, *, version: str) -> None:
-        self._alive()
-        self.told.append(f"weights {version}")
-        if self.refuses:
-            raise AdapterInvalid(f"{path} cannot be served (scripted).")
-        self.folder, self.version = path, version
-
-    async def serving(self) -> str:
-        self._alive()
-        return weights_in(self.version)
-
-    async def info(self) -> dict[str, Any]:
-        self._alive()
-        return {"model_path": self.folder, "weight_version": self.version}
-
-    async def pause(self, mode: str = "retract") -> None:
-        self._alive()
-        self.is_paused = not self.lies
-
-    async def resume(self) -> None:
-        self._alive()
-        self.is_paused = False
-
-    async def abort(self, request_id: str) -> None:
-        self._alive()
-        self.told.append(f"abort {request_id}")
-
-    async def flush(self) -> None:
-        self._alive()
-        if self.refuses:
-            raise EngineRefused("Flush cache failed.")
-
-    async def ready(self) -> bool:
-        return not self.is_down and not self.is_paused
-
-    async def metrics(self) -> dict[str, float]:
-        self._alive()
-        return {"num_running_reqs": 2.0}
-
-    async def aclose(self) -> None:
-        pass
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Scene:
-    """A fleet of three scripted servers, and its clock."""
-
-    def __init__(self, count: int = 3, **options: Any) -> None:
-        self.servers = [Server() for _ in range(count)]
-        self.clock = Clock()
-        engines = {f"http://engine-{n}": cast(Engine, server) for n, server in enumerate(self.servers, 1)}
-        self.fleet = Fleet(engines, clock=self.clock, **options)
-
-    def states(self) -> list[State]:
-        return [worker.state for worker in self.fleet.table.workers]
-
-
-@pytest.fixture
-async def scene() -> Scene:
-    return Scene()
 
 
 async def test_what_is_loaded_is_held_by_every_engine(scene: Scene) -> None:
@@ -520,102 +364,3 @@ async def test_what_a_router_may_have_asked_of_any_worker_is_ended_everywhere() 
     await scene.fleet.abort("r")
 
     assert [server.told for server in scene.servers] == [["abort r"], ["abort r"]]
-
-
-class Fates(RuleBasedStateMachine):
-    """Engines die, come back empty, refuse and lie at any moment; what the fleet says of itself stays true."""
-
-    names = st.sampled_from(["a", "b", "c"])
-    who = st.integers(0, 2)
-
-    @initialize()
-    def begin(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.scene = Scene()
-        self.loaded: set[str] = set()  # what a call said is loaded, and none since that it is not
-
-    def teardown(self) -> None:
-        if hasattr(self, "loop"):
-            self.loop.close()
-
-    def run(self, work: Callable[[], Any]) -> Any:
-        return self.loop.run_until_complete(work())
-
-    @rule(name=names)
-    def load(self, name: str) -> None:
-        before = [set(server.loaded) for server in self.scene.servers]
-        try:
-            self.run(lambda: self.scene.fleet.load_adapter(name, f"/{name}"))
-        except (EngineUnavailable, EngineRefused):
-            if name not in self.loaded:  # undone, wherever it could be
-                for server, loaded in zip(self.scene.servers, before, strict=True):
-                    assert server.is_down or server.lies or name not in server.loaded or name in loaded
-            return
-        self.loaded.add(name)
-        assert all(self.scene.servers[w.number - 1].loaded.get(name) == f"/{name}" for w in self.scene.fleet.table.up)
-
-    @rule(name=names)
-    def unload(self, name: str) -> None:
-        try:
-            self.run(lambda: self.scene.fleet.unload_adapter(name))
-        except AdapterMissing:
-            self.loaded.discard(name)
-            return
-        except (EngineUnavailable, EngineRefused):
-            return
-        self.loaded.discard(name)
-        assert all(name not in self.scene.servers[worker.number - 1].loaded for worker in self.scene.fleet.table.up)
-
-    @rule(name=names)
-    def ask(self, name: str) -> None:
-        able = [server for server in self.scene.servers if not server.is_down and name in server.loaded]
-        before = [len(server.answered) for server in self.scene.servers]
-        try:
-            self.run(lambda: self.scene.fleet.generate(PROMPT, SAMPLING, adapter=name))
-        except AdapterMissing:
-            honest = [server for server in able if not server.lies and not server.refuses and not server.is_paused]
-            known = [self.scene.fleet.table.workers[self.scene.servers.index(server)] for server in honest]
-            assert not [worker for worker in known if worker.state is State.UP]
-        except EngineUnavailable:
-            assert not self.scene.fleet.table.up
-        else:  # one engine answered, and it was one that holds it
-            after = [len(server.answered) for server in self.scene.servers]
-            [answered] = [s for s, one, two in zip(self.scene.servers, before, after, strict=True) if two > one]
-            assert name in answered.loaded
-
-    @rule(n=who)
-    def die(self, n: int) -> None:
-        self.scene.servers[n].dies()
-
-    @rule(n=who)
-    def come_back_empty(self, n: int) -> None:
-        self.scene.servers[n].starts_empty()
-
-    @rule(n=who, refuses=st.booleans(), lies=st.booleans())
-    def change_heart(self, n: int, refuses: bool, lies: bool) -> None:
-        self.scene.servers[n].refuses, self.scene.servers[n].lies = refuses, lies
-
-    @rule()
-    def time_passes(self) -> None:
-        self.scene.clock.now += 100
-
-    @precondition(lambda self: hasattr(self, "scene"))
-    @rule()
-    def all_recover(self) -> None:
-        """Once every engine is well again, one look is enough: all hold the same, and what any of them loaded."""
-        for server in self.scene.servers:
-            server.is_down = server.refuses = server.lies = False
-        self.scene.clock.now += 100
-        loaded = self.run(lambda: self.scene.fleet.adapters())
-        assert self.scene.states() == [State.UP] * 3
-        for name in self.loaded & set.intersection(*(set(server.loaded) for server in self.scene.servers)):
-            assert loaded[name] == f"/{name}"
-
-    @invariant()
-    def no_server_is_busy(self) -> None:
-        if hasattr(self, "scene"):
-            assert [worker.busy for worker in self.scene.fleet.table.workers] == [0, 0, 0]
-
-
-TestFates = Fates.TestCase
-TestFates.settings = settings(max_examples=25, stateful_step_count=20)

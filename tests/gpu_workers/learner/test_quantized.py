@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 import torch
 from peft import PeftModel
@@ -19,11 +17,6 @@ from training.objective.updates import objective, updates
 PROMPT, HINTED, RESPONSE = [1, 5, 6, 40], [1, 5, 6, 40, 77, 78, 79], [7, 8, 9, 10, 2]
 RECIPE = Recipe(lr=1e-2, updates=2)
 
-needs_bitsandbytes = pytest.mark.skipif(
-    importlib.util.find_spec("bitsandbytes") is None or importlib.util.find_spec("accelerate") is None,
-    reason="bitsandbytes is not installed: pip install -e '.[quantized]'",
-)
-
 
 @pytest.fixture
 def learner(tiny_model):
@@ -34,7 +27,7 @@ def view(learner, **fields):
     return learner.score_example(Example(PROMPT, RESPONSE, learner.score(PROMPT, RESPONSE), **fields))
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_the_linear_layers_take_four_bits_and_the_rest_what_it_took(learner):
     kinds = {name: parameter.dtype for name, parameter in learner.model.named_parameters()}
 
@@ -61,7 +54,7 @@ def rounded(tiny_model, tmp_path):
     return tmp_path / "rounded"
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_the_numbers_are_those_of_the_rounded_weights(learner, rounded, tiny_model):
     plain = Learner(rounded, dtype="float32").score(PROMPT, RESPONSE)
 
@@ -69,7 +62,7 @@ def test_the_numbers_are_those_of_the_rounded_weights(learner, rounded, tiny_mod
     assert plain != pytest.approx(Learner(tiny_model, dtype="float32").score(PROMPT, RESPONSE), abs=1e-2)
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_the_gradient_is_that_on_the_rounded_weights(learner, rounded, tmp_path):
     list(updates(learner, [view(learner, reward=1.0)], RECIPE))  # away from where half of an adapter's gradient is zero
     learner.save(tmp_path / "adapter")
@@ -85,7 +78,7 @@ def test_the_gradient_is_that_on_the_rounded_weights(learner, rounded, tmp_path)
         assert float((parameter.grad - expected[name]).abs().max()) < 1e-3 * size, name
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 @pytest.mark.parametrize("reward", [1.0, -1.0])
 def test_a_step_moves_a_reply_as_it_was_judged_and_the_base_stays(learner, reward):
     before, base = learner.score(PROMPT, RESPONSE), learner.score(PROMPT, RESPONSE, adapter=False)
@@ -96,7 +89,7 @@ def test_a_step_moves_a_reply_as_it_was_judged_and_the_base_stays(learner, rewar
     assert learner.score(PROMPT, RESPONSE, adapter=False) == base
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_a_distribution_is_distilled_on_it_too(learner):
     looked = view(learner, teacher_prompt_ids=HINTED)
     recipe = RECIPE.model_copy(update={"distillation": "vocabulary", "updates": 4})
@@ -106,7 +99,7 @@ def test_a_distribution_is_distilled_on_it_too(learner):
     assert figures[-1]["distillation_loss"] < figures[0]["distillation_loss"]
 
 
-@needs_bitsandbytes
+@pytest.mark.quantized
 def test_its_adapter_loads_on_a_base_in_sixteen_bits(learner, tiny_model, tmp_path):
     list(updates(learner, [view(learner, reward=1.0)], RECIPE))
     learner.save(tmp_path / "adapter")

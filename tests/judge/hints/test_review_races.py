@@ -203,7 +203,7 @@ def delete_chat(hint):
     hint.turn.session.delete()
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="only PostgreSQL locks rows")
+@pytest.mark.database("postgresql")  # SQLite locks no rows
 @pytest.mark.parametrize("forget", [off_by_turn, off_by_key, off_by_chat, off_by_verdict, delete_chat])
 def test_forgetting_a_hint_that_others_learn_with_locks_nothing_while_waiting_for_them(
     propose, reviewers, person, judge_it, forget

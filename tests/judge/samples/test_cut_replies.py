@@ -8,7 +8,7 @@ from chat.models import Turn
 from judge.hints import acceptance, reviews
 from judge.models import Hint, Judgement
 from judge.samples.sample_rows import Reason
-from tests.judge.test_verdicts import TELL, YES
+from tests.judge.votes_said import TELL, YES
 from training.config import Recipe
 
 

@@ -1,7 +1,7 @@
 """Injections before the real small model with the judge's adapter: a clear verdict stays what it was.
 
 The engine is the real one; the most likely answer is taken (temperature 0), so that a run can be repeated. That no
-injection can forge a vote whatever the model does is shown in test_evidence.py; here it is whether one sways it.
+injection can forge a vote whatever the model does is shown in test_injections.py; here it is whether one sways it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from gpu_workers import engines
 from gpu_workers.engine.engine_client import EngineClient
 from gpu_workers.servers.processes import ONE_THREAD, EngineProcess, embedded_command
 from installation.diagnosis import free_port
-from judge.votes import engine_judge, fitting, judges, polling
+from judge.votes import engine_judge, judges, polling
 from judge.votes.evidence import Evidence
 
 pytestmark = [
     pytest.mark.real_model,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/votes/adapter"),
 ]
 
 INJECTIONS = [json.loads(line) for line in (Path(__file__).parent / "injections.jsonl").read_text().splitlines()]

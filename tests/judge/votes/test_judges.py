@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -24,11 +23,10 @@ from judge.votes.judge import shares
 from judge.votes.judges import Ask
 from judge.votes.naming import JudgesInvalid
 from tests.doubles.chat_server import server
+from tests.judge.votes.polls import SEEN, asked
 
 __all__ = ["server"]
-
 USUAL = prompts.version()
-SEEN = Evidence((("user", "What is 2 and 2?"),), "Five.", (("user", "No, four."),))
 
 
 @pytest.fixture(autouse=True)
@@ -36,14 +34,6 @@ def afresh():
     """No test knows what another's server refused."""
     ChatJudge._boxes.clear()
     naming.listed.cache_clear()
-
-
-def asked(who, seen=SEEN, question="score"):
-    (said,) = judges.ask([Ask(who, question, seen)])
-    return said
-
-
-# Who they are
 
 
 def test_the_base_judges_where_no_adapter_fits_the_model(engine, renderer):
@@ -180,9 +170,6 @@ def test_an_unknown_name_is_answered_with_the_names_there_are(settings, renderer
         judges.called("wise-1")
 
 
-# Who casts which vote
-
-
 class Silent:
     """A judge of this name that is never asked."""
 
@@ -232,9 +219,6 @@ def test_where_one_judge_is_away_the_next_is_asked(engine, renderer):
     ]
     found = polling.finding(ballots)
     assert (found.score.reward, found.score.valid, found.score.asked) == (-1, 2, 3)
-
-
-# The adapter on the policy's engine
 
 
 def test_the_adapter_is_loaded_when_it_is_missing_and_an_older_one_let_go(engine, renderer, fitting_adapter, settings):
@@ -302,9 +286,6 @@ def test_an_engine_without_grammars_is_asked_without_one(engine, renderer, fitti
     assert [bool(regex) for regex in regexes] == [True, False, False]  # remembered
 
 
-# Windows
-
-
 @pytest.mark.parametrize("window", [1024, 2048, 8192, 40000])
 def test_the_prompt_always_fits_the_window(engine, renderer, window, monkeypatch, settings):
     settings.JUDGE_MAX_NEW_TOKENS = 60
@@ -331,71 +312,3 @@ def test_a_larger_window_is_shown_more(engine, renderer, monkeypatch):
     # 4 times 1200 characters of the request; 3200 of 8000 stay away
     assert "3200 characters left out" in prompts.messages("score", seen, share=4.0)[-1]["content"]
     assert next(shares(32768, "cases")) == 4.0
-
-
-# Servers outside
-
-
-def test_an_outside_judge_is_one_setting_away(server, settings):
-    settings.JUDGE_URL = server.url
-    settings.JUDGE_MODEL, settings.JUDGE_API_KEY = "wise-1", "secret"
-    (who,) = judges.panel()
-    assert isinstance(who, ChatJudge)
-    assert who.name == f"wise-1 at {server.url.removeprefix('http://')}"
-
-    said = judges.ask([Ask(who, "score", SEEN), Ask(who, "score", SEEN)])
-
-    assert [(one.text, one.tokens, one.prompt_tokens, one.cached_tokens, one.failure) for one in said] == [
-        (r"They object. \boxed{-1}", 5, 90, 64, "")
-    ] * 2
-    path, key, body = server.asked[0]
-    assert (path, key, body["model"], body["temperature"]) == ("/v1/chat/completions", "Bearer secret", "wise-1", 0.6)
-    assert body["messages"][-1]["content"] == SEEN.text
-
-
-@pytest.mark.django_db
-def test_structured_output_is_asked_for_and_read(server):
-    server.answer = lambda body: (
-        200,
-        json.dumps(
-            {"reasoning": "A change.", "score": 1, "hint": "Add the numbers first."}
-            if "hint" in body["response_format"]["json_schema"]["schema"]["properties"]
-            else {"reasoning": "They object.", "score": -1}
-        ),
-    )
-    who = ChatJudge(OpenAIChat(server.url, model="wise-1"))
-    found = polling.finding(ballots := polling.poll(who, SEEN))
-    assert (found.score.reward, found.hints) == (-1, ("Add the numbers first.",))
-    assert {ballot.version for ballot in ballots} == {USUAL + "+json"}
-    system = server.asked[0][2]["messages"][0]["content"]
-    assert "Answer with JSON only" in system
-    assert "boxed" not in json.dumps(server.asked[0][2]["messages"])
-
-
-def test_structured_output_that_is_refused_is_asked_for_once(server):
-    server.answer = lambda body: (
-        (400, "response_format is not supported") if "response_format" in body else (200, r"\boxed{-1}")
-    )
-    server_ = OpenAIChat(server.url, model="wise-1")
-    first, second = asked(ChatJudge(server_)), asked(ChatJudge(server_))
-    assert (first.text, first.version, second.text) == (r"\boxed{-1}", USUAL, r"\boxed{-1}")
-    assert ["response_format" in body for _, _, body in server.asked] == [True, False, False]
-
-
-def test_a_server_with_less_room_than_said_is_asked_with_less_evidence(server):
-    def narrow(body):
-        length = sum(len(message["content"]) for message in body["messages"])
-        return (400, "This model's maximum context length is 2048 tokens.") if length > 5000 else (200, r"\boxed{0}")
-
-    server.answer = narrow
-    much = "".join(f"{n:04} " for n in range(1800))
-    long = Evidence((("user", much),), much, (("user", "No."),))
-    assert asked(ChatJudge(OpenAIChat(server.url, model="m"), constrain=False), long).text == r"\boxed{0}"
-    assert len(server.asked) > 1
-
-
-def test_no_server_there_is_a_failure_with_its_reason(settings):
-    said = asked(ChatJudge(OpenAIChat("http://127.0.0.1:9", model="unknown")))
-    assert said.unreachable
-    assert said.failure.startswith("unreachable: ")
-    assert len(said.failure) <= 200

@@ -13,8 +13,6 @@ from lab.curriculum.lessons import FAMILY
 
 ADAPTER = fitting.FOLDER
 
-pytestmark = pytest.mark.skipif(fitting.adapter() is None, reason="there is no judge/votes/adapter")
-
 
 def test_it_is_a_few_megabytes_and_names_its_base_without_a_path():
     config = json.loads((ADAPTER / "adapter_config.json").read_text())

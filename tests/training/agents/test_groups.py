@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from django.db.models.signals import pre_save
 
 from checkpoints import lines
 from tests.ready_attempts import FAILED, SOLVED, Try
-from tests.training.test_batches import descend
+from tests.training.conftest import another_process_is_quicker, descend
 from training import batches
 from training.agents import groups
 from training.batches import Filling, NothingReady
@@ -111,15 +110,8 @@ def test_of_two_workers_one_gets_the_group(play):
     group = play(SOLVED, FAILED, FAILED, SOLVED)
     first = Sample.objects.filter(episode__group=group).last()
 
-    def another_process_is_quicker(sender, instance, **kwargs):
-        if instance.pk is None:
-            Sample.objects.filter(pk=first.pk).update(status="claimed")
-
-    pre_save.connect(another_process_is_quicker, sender=Run)
-    try:
+    with another_process_is_quicker(first):
         assert batches.fill(RECIPE) is None
-    finally:
-        pre_save.disconnect(another_process_is_quicker, sender=Run)
 
     assert not Run.objects.exists()
     assert statuses() == ["ready"]

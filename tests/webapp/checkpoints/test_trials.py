@@ -13,8 +13,6 @@ from feedback.models import Feedback
 from webapp.charts import shares
 from webapp.console.checkpoints import tried
 
-PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
-
 
 @pytest.fixture(autouse=True)
 def house(settings, tiny_model, tmp_path, db):
@@ -25,13 +23,7 @@ def house(settings, tiny_model, tmp_path, db):
 def passed(engine):
     """A checkpoint that passed the gate, which the scripted engine answers for."""
     adapter = "talkback-1-00000001"
-    probe = {
-        "prompt_ids": PROMPT,
-        "response_ids": RESPONSE,
-        "logprobs": engine.logprobs(PROMPT, RESPONSE, adapter),
-        "base_logprobs": engine.logprobs(PROMPT, RESPONSE, None),
-        "dtype": "float32",
-    }
+    probe = engine.probe(adapter)
     return Checkpoint.objects.create(number=1, status="passed", adapter=adapter, path="checkpoints/1", probe=probe)
 
 

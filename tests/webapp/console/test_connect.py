@@ -7,7 +7,6 @@ import asyncio
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from datetime import timedelta
 
@@ -19,6 +18,7 @@ from django.utils import timezone
 from chat.api_keys import ApiKey
 from chat.models import Session, Turn
 from checkpoints.models import Checkpoint
+from tests.clients.javascript.install import node
 from tests.doubles.fake_engine import FakeEngine
 from tests.webapp.conftest import text_of
 from webapp import trying
@@ -123,11 +123,11 @@ def test_the_snippet_for_python_is_python(place):
     assert {place.base_url, place.key, place.model} <= said
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="no node: the snippet's syntax is not looked at")
+@pytest.mark.node
 @pytest.mark.parametrize("place", [PLACE, ODD])
 def test_the_snippet_for_javascript_is_javascript(place, tmp_path):
     (tmp_path / "snippet.mjs").write_text(block(place, "javascript"))
-    checked = subprocess.run(["node", "--check", str(tmp_path / "snippet.mjs")], capture_output=True, text=True)
+    checked = subprocess.run([str(node()), "--check", str(tmp_path / "snippet.mjs")], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
 
 

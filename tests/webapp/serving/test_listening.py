@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,19 +14,9 @@ from installation.diagnosis import free_port
 from webapp.serving import web_server
 
 
-def can_listen(address: str) -> bool:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as one:
-        one.bind((address, 0))
-        return True
-    return False
-
-
 @pytest.mark.parametrize("is_shared", [True, False])
-@pytest.mark.parametrize("host", ["::", "0.0.0.0", "127.0.0.1"])
+@pytest.mark.parametrize("host", [pytest.param("::", marks=pytest.mark.ipv6), "0.0.0.0", "127.0.0.1"])
 async def test_one_process_and_several_listen_where_asyncio_does(host, is_shared):
-    if not can_listen("::1") and host == "::":
-        pytest.skip("this machine has no IPv6")
     theirs = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, free_port())
     async with theirs:
         expected = {(one.family, one.getsockname()[0]) for one in theirs.sockets}
@@ -40,12 +30,11 @@ async def test_one_process_and_several_listen_where_asyncio_does(host, is_shared
             one.close()
 
 
+@pytest.mark.ipv6
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_a_host_of_two_addresses_is_listened_at_on_both_and_one_of_another_machine_is_passed_over(
     monkeypatch, is_shared
 ):
-    if not can_listen("::1"):
-        pytest.skip("this machine has no IPv6")
     port, of_one = free_port(), socket.getaddrinfo
     names = ("::1", "127.0.0.1", "192.0.2.1")  # the last is of no machine: for documents alone
     monkeypatch.setattr(
@@ -58,9 +47,8 @@ def test_a_host_of_two_addresses_is_listened_at_on_both_and_one_of_another_machi
         assert [one.getsockname()[:2] for one in ours] == [("::1", port), ("127.0.0.1", port)]
 
 
+@pytest.mark.ipv6
 def test_at_localhost_both_loopback_addresses_are_listened_at_whatever_the_list_of_hosts_says(monkeypatch):
-    if not can_listen("::1"):
-        pytest.skip("this machine has no IPv6")
     of_one = socket.getaddrinfo
     monkeypatch.setattr(
         socket,

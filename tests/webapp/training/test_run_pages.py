@@ -15,9 +15,10 @@ from django.utils import timezone
 
 from checkpoints.models import Checkpoint
 from tests.sockets import Tab
-from training import config, hours, journals, line_recipes
-from training.models import Run, RunNote, RunTag, Sample
-from webapp.console.training import recipe_pages, run_pages
+from tests.webapp.training.pages import text
+from training import config, hours, journals
+from training.models import Run, RunTag, Sample
+from webapp.console.training import run_pages
 
 HISTOGRAM = {"edges": [-1.0, -0.5, 0.5, 1.0], "counts": [2, 5, 3]}
 METRICS = [
@@ -39,10 +40,6 @@ METRICS = [
 ]
 
 
-def text(response):
-    return response.content.decode()
-
-
 def page_of(console, run):
     return text(console.get(reverse("console:run", args=[run.pk])))
 
@@ -57,9 +54,6 @@ def test_only_staff_see_what_was_trained(client, talker, make_checkpoint, addres
     assert client.get(address).status_code == 302
     client.force_login(talker)
     assert client.get(address).status_code == 403
-
-
-# The list
 
 
 def test_before_the_first_run_the_list_says_how_one_begins(console):
@@ -115,9 +109,6 @@ def test_however_many_runs_there_are_the_list_asks_equally_often(console, make_r
 def test_the_board_leads_to_all_runs(console, make_run):
     make_run()
     assert reverse("console:runs") in text(console.get(reverse("console:board")))
-
-
-# One run
 
 
 def test_a_finished_run_shows_its_curves_with_numbers_and_how_they_are_read(console, make_run):
@@ -224,9 +215,6 @@ def test_an_adapter_is_taken_away_with_its_base_and_its_card(console, make_check
     assert console.get(reverse("console:adapter", args=[0])).status_code == 404  # the base has none
 
 
-# A run that moves
-
-
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
 async def test_nobody_but_staff_hears_of_a_run(talker, make_run):
     run = await sync_to_async(make_run)("running")
@@ -270,9 +258,6 @@ def test_a_page_connects_only_while_there_is_something_to_wait_for(console, make
     assert "ws-connect=" not in page_of(console, make_run("finished"))
 
 
-# Before a run, and while it waits
-
-
 def test_a_dry_run_says_in_figures_what_learn_now_would_take(console, make_lesson, settings):
     settings.RECIPE = ""
     assert "nothing to estimate" in text(console.get(reverse("console:forecast")))
@@ -296,90 +281,6 @@ def test_a_run_says_what_it_did_otherwise_and_why_there_is_no_gap(console, make_
     page = page_of(console, make_run(metrics=[{"loss": 0.5} | told]))
     for said in ("It went on with 1.", "<dd>not measured</dd>", ": 3 praised, 2 hinted"):
         assert said in page
-
-
-# The recipe
-
-
-def test_the_recipe_page_says_what_is_used_where_it_comes_from_and_what_each_knob_is_for(console, settings, tmp_path):
-    settings.RECIPE = ""
-    page = text(console.get(reverse("console:recipe")))
-    assert "Learning uses the preset embedded." in page
-    assert "RECIPE is not set" in page
-    assert "The adapter&#x27;s rank; its alpha is twice that." in page
-
-    file = tmp_path / "ours.json"
-    file.write_text('{"preset": "topk", "lr": 0.5}')
-    settings.RECIPE = str(file)
-    page = text(console.get(reverse("console:recipe")))
-    assert "Learning uses a recipe of its own, nearest to topk." in page
-    assert "ours.json" in page
-    assert str(tmp_path) not in page
-
-    file.write_text('{"lr": -1}')
-    page = text(console.get(reverse("console:recipe")))
-    assert "It cannot be used." in page
-    assert "No training starts until that is fixed." in page
-
-
-def test_every_knob_and_every_preset_stands_on_the_recipe_page(console, settings):
-    settings.RECIPE = ""
-    page = text(console.get(reverse("console:recipe")))
-    for name in (*config.Recipe.model_fields, *config.PRESETS):
-        assert name in page
-
-
-def test_presets_stand_side_by_side_with_what_differs_from_here_marked():
-    rows = {
-        name: values
-        for name, _, values in recipe_pages.side_by_side(recipe_pages.read(config.PRESETS["binary"].model_dump()))
-    }
-    at = list(config.PRESETS).index
-    assert rows["w_opd"][at("binary")] == (0.0, False)
-    assert rows["w_opd"][at("combined")] == (1.0, True)
-    assert "max_age" not in rows  # alike in all
-
-
-@pytest.mark.parametrize("preset", list(config.PRESETS))
-def test_a_preset_is_known_by_its_name(preset):
-    reading = recipe_pages.read(config.PRESETS[preset].model_dump())
-    assert config.PRESETS[reading.preset] == config.PRESETS[preset]  # two presets may say the same
-    assert reading.is_preset
-
-
-def test_a_pasted_recipe_is_told_all_its_faults(console):
-    pasted = {"recipe": '{"lr": 0, "learning_rate": 1, "batch_size": 0}'}
-    said = text(console.post(reverse("console:recipe"), pasted, headers={"HX-Request": "true"}))
-    assert "<html" not in said
-    assert "lr: should be greater than 0." in said
-    assert "There is no knob learning_rate." in said
-    assert "batch_size: should be greater than or equal to 1." in said
-
-
-@pytest.mark.parametrize(
-    ("pasted", "fault"),
-    [
-        ("{", "not a JSON object"),
-        ('{"preset": "best"}', "There is no preset"),
-        ('{"weights": "full"}', "Set weights to lora"),
-        ("x" * 30_000, "longer than 20000 characters"),
-        ('{"w_rl": 0, "w_opd": 0, "w_sft": 0}', "nothing would be learned"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_in_a_sentence(pasted, fault):
-    [said] = recipe_pages.tried(pasted).errors
-    assert fault in said
-
-
-def test_a_pasted_recipe_says_what_a_run_of_it_would_take_and_changes_nothing(console, make_lesson, settings):
-    settings.RECIPE = ""
-    make_lesson()
-    page = text(console.post(reverse("console:recipe"), {"recipe": '{"preset": "topk", "updates": 3}'}))
-    assert "It can be used. 1 lesson, 3 updates" in page
-    assert "<html" in page  # without scripts the whole page comes, with what was pasted still in its place
-    assert "&quot;updates&quot;: 3" in page
-    assert not Run.objects.exists()
-    assert line_recipes.current() == config.PRESETS["embedded"]
 
 
 def test_a_run_begins_with_loss_and_kl_and_says_whether_anything_is_worrying(console, make_run):
@@ -425,79 +326,3 @@ def test_the_list_in_the_terminal_says_which_limits_a_run_passed(make_run, capsy
     fine, odd = capsys.readouterr().out.splitlines()  # the newest stands first
     assert odd.endswith("past its limits: clip, grad_norm")
     assert "limits" not in fine
-
-
-# Notes and tags
-
-
-def note_of(console, run, **said):
-    address = reverse("console:run_note", args=[run.pk])
-    return console.post(address, {"text": "", "tags": "", "seen": "", **said}, headers={"HX-Request": "true"})
-
-
-def test_a_note_and_tags_are_kept_with_who_wrote_them_and_found_again(console, make_run):
-    run, other = make_run(), make_run()
-    said = text(note_of(console, run, text="Half the rate.\n<b>Better.</b>", tags="baseline, short replies"))
-    assert "<html" not in said
-    assert "Half the rate.<br>&lt;b&gt;Better.&lt;/b&gt;" in said
-    assert "Written by ana" in said
-    for query in ({"tag": "short replies"}, {"q": "HALF THE"}, {"q": "base"}, {"q": f"run {run.pk}"}):
-        page = text(console.get(reverse("console:runs"), query))
-        assert f'<tr id="run-{run.pk}"' in page, query
-        assert f'<tr id="run-{other.pk}"' not in page, query
-    for query in ({"tag": "short"}, {"q": "quarter"}):
-        assert "No run is found by that." in text(console.get(reverse("console:runs"), query)), query
-    page = text(console.get(reverse("console:runs")))
-    assert "Half the rate." in page
-    assert '<a href="?tag=short%20replies"' in page
-
-
-def test_a_note_that_cannot_be_kept_stays_typed_with_the_reason(console, make_run):
-    run = make_run()
-    for said, fault in (
-        ({"text": "x" * 2001}, "at most 2000 characters; this one has 2001"),
-        ({"text": "short", "tags": "y" * 41}, "A tag may have at most 40 characters."),
-        ({"text": "short", "tags": ",".join(map(str, range(13)))}, "at most 12 tags; these are 13"),
-    ):
-        answer = note_of(console, run, **said)
-        assert answer.status_code == 422
-        assert fault in text(answer)
-        assert said["text"] in text(answer)
-    assert not RunNote.objects.exists()
-    without = console.post(reverse("console:run_note", args=[run.pk]), {"text": "x" * 2001})
-    assert without.status_code == 422
-    assert "Back to run" in text(without)
-
-
-def test_two_people_do_not_write_over_one_another(console, make_run):
-    run = make_run()
-    note_of(console, run, text="Ana’s words.")
-    late = note_of(console, run, text="Written on the empty page.", seen="")
-    assert late.status_code == 409
-    assert "Another person changed this note meanwhile" in text(late)
-    assert "Written on the empty page." in text(late)
-    assert RunNote.objects.get().text == "Ana’s words."
-
-
-def test_a_note_is_taken_away_by_emptying_it_and_a_tag_keeps_its_author(console, make_run, talker):
-    run = make_run()
-    RunTag.objects.create(run=run, name="old", by=talker)
-    note_of(console, run, text="Words.", tags="old, new")
-    assert dict(RunTag.objects.values_list("name", "by__username")) == {"old": "ben", "new": "ana"}
-    note_of(console, run, text=" ", tags="new", seen=RunNote.objects.get().at.isoformat())
-    assert not RunNote.objects.exists()
-    assert [tag.name for tag in RunTag.objects.all()] == ["new"]
-
-
-def test_only_staff_write_notes(client, talker, make_run):
-    address = reverse("console:run_note", args=[make_run().pk])
-    client.force_login(talker)
-    assert client.post(address, {"text": "mine"}).status_code == 403
-
-
-def test_older_runs_of_a_search_are_of_that_search(console, make_run, monkeypatch):
-    monkeypatch.setattr(run_pages, "PAGE", 1)
-    for _ in range(2):
-        RunTag.objects.create(run=make_run("failed"), name="base line")
-    page = text(console.get(reverse("console:runs"), {"tag": "base line", "status": "failed"}))
-    assert f'href="?status=failed&amp;tag=base+line&amp;before={Run.objects.first().pk}"' in page

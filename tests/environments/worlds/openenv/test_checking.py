@@ -7,7 +7,7 @@ import pytest
 from environments import command
 from tests.environments.worlds.openenv.server import Server, serving
 
-pytest.importorskip("websockets")
+pytest.importorskip("websockets", reason="websockets is not installed: make test-tools brings it")
 
 
 def test_a_server_is_asked_for_an_episode_of_each_split(capsys):

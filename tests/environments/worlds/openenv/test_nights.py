@@ -12,7 +12,7 @@ from episodes.models import Episode
 from tests.environments.worlds.conftest import SAID, called
 from tests.environments.worlds.openenv.server import Server, serving
 
-pytest.importorskip("websockets")
+pytest.importorskip("websockets", reason="websockets is not installed: make test-tools brings it")
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 
 

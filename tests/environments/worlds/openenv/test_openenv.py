@@ -16,7 +16,7 @@ from environments.worlds.choosing import open_world
 from environments.worlds.openenv.world import OpenEnv
 from tests.environments.worlds.openenv.server import CALL, Server, serving
 
-pytest.importorskip("websockets")
+pytest.importorskip("websockets", reason="websockets is not installed: make test-tools brings it")
 
 
 @pytest.fixture

@@ -3,97 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from datetime import timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth import get_user_model
-from django.utils import timezone
 
-from chat.models import Session, Turn
-from checkpoints.models import Checkpoint, Decision, Line, Member
-from evaluation import blind, helped
+from chat.models import Session
+from checkpoints.models import Decision, Line, Member
+from evaluation import helped
 from evaluation.models import BlindChoice, Shadow
-from feedback.models import Feedback
 from gate.models import Examination
-from judge.models import Judgement
 from tests.webapp.conftest import text_of
+from tests.webapp.people.helped.choices import START, WORSE, prefer
 from webapp.charts import course
-
-START = timezone.now() - timedelta(days=30)
-
-
-@pytest.fixture(autouse=True)
-def house(settings, tiny_model, db):
-    settings.MODEL, settings.MODEL_NAME, settings.SHADOW_SHARE = str(tiny_model), "talkback", 0.05
-
-
-@pytest.fixture
-def page(client, talker):
-    """The talker's browser."""
-    client.force_login(talker)
-    return client
-
-
-@pytest.fixture
-def base(db):
-    return Checkpoint.objects.get(number=0)
-
-
-@pytest.fixture
-def learned(base):
-    """A checkpoint that was trained, and is live."""
-    Checkpoint.objects.filter(number=0).update(status="retired")
-    return Checkpoint.objects.create(number=1, status="live", adapter="talkback-1", path="checkpoints/1")
-
-
-@pytest.fixture
-def rated(talker):
-    """A conversation of one reply, received so: by a thumb, a correction, a verdict, or nothing."""
-    made = iter(range(1000))
-
-    def rated(checkpoint, *, thumb=None, correction="", reward=None, by=talker, session=None, **fields):
-        session = session or Session.objects.create(user=by)
-        turn = Turn.objects.create(
-            session=session,
-            position=session.turns.count(),
-            checkpoint=checkpoint,
-            messages=[{"role": "user", "content": "Why is the sky blue?"}],
-            created_at=START + timedelta(hours=next(made)),
-            **{"status": "judged", "text": "It scatters.", "response_ids": [8, 9, 2], "finish_reason": "stop"} | fields,
-        )
-        if thumb:
-            Feedback.objects.create(turn=turn, by=by, kind="thumb", value=thumb)
-        if correction:
-            Feedback.objects.create(turn=turn, by=by, kind="guidance", text=correction)
-        if reward is not None:
-            Judgement.objects.create(turn=turn, reward=reward, reward_from="votes")
-        return turn
-
-    return rated
-
-
-@pytest.fixture
-def paired(rated, base, learned):
-    """A turn that both answered."""
-
-    def paired(reply="Because blue light scatters most.", shadow="The sky is blue. " * 3, figures=None, **fields):
-        turn = rated(learned, text=reply, **fields)
-        return Shadow.objects.create(
-            turn=turn, checkpoint=base, text=shadow, finish_reason="stop", response_ids=[8, 2], figures=figures or {}
-        )
-
-    return paired
-
-
-def prefer(page, shadow, picked):
-    """Choose the answer that is the reply's, or the shadow's, wherever it is shown."""
-    side = "a" if (picked == "shadow") == blind.is_swapped(shadow.pk) else "b"
-    return page.post("/helped/choose/", {"pair": shadow.pk, "side": side})
-
-
-# First replies
 
 
 def test_a_persons_own_word_outranks_what_was_read_out_of_what_followed(page, rated, base):
@@ -170,159 +92,22 @@ def test_replies_that_are_asked_for_once_more_are_counted_by_checkpoint(page, ra
     assert '<td class="number">1 of 2</td></tr>' in text_of(page.get("/helped/"))
 
 
-# The blind question
-
-
-def test_seven_blind_choices_for_what_was_learned_are_known_and_six_are_not(page, paired):
-    pairs = [paired() for _ in range(7)]
-    for shadow in pairs[:6]:
-        prefer(page, shadow, "reply")
-    assert "6 of 6 for what was learned" in (shown := text_of(page.get("/helped/")))
-    assert "about 1 more choice at this share" in shown
-    assert "Not known yet</h2>" in shown
-    prefer(page, pairs[6], "reply")
-    shown = text_of(page.get("/helped/"))
-    # a rate p is left while 0.2095 / p⁷ < 20, so from (0.2095 / 20)^(1/7) = 0.52 on
-    assert "You prefer what was learned. 7 of 7 for what was learned: a share of 52.1% to 100.0%." in shown
-    assert ">Yes</h2>" in shown
-    assert "You have seen every pair there is." in shown
-
-
-def test_the_base_may_win(page, paired):
-    for shadow in [paired() for _ in range(7)]:
-        prefer(page, shadow, "shadow")
-    shown = text_of(page.get("/helped/"))
-    assert ">No</h2>" in shown
-    assert "Blind choices: the base’s answers are preferred" in shown
-
-
-def test_a_tie_is_called_too_close(page, paired):
-    pairs = [paired() for _ in range(2)]
-    prefer(page, pairs[0], "reply")
-    prefer(page, pairs[1], "shadow")
-    said = text_of(page.get("/helped/"))
-    assert "Too close: at this share not even 5000 more choices would tell the two apart." in said
-
-
-def test_the_order_is_drawn_and_nothing_shown_says_which_is_which(page, paired):
-    for n in range(4):
-        shadow = paired(reply=f"The learned words {n}.", shadow=f"The other words {n}.")
-        shown = text_of(page.get("/helped/"))
-        first, second = (shown.index(f"The {whose} words {n}.") for whose in ("learned", "other"))
-        assert (second < first) == blind.is_swapped(shadow.pk)  # a fair coin: its doctest tosses it a thousand times
-        part = shown[shown.index('id="blind"') : shown.index('id="firsts-title"')]
-        assert "talkback@" not in part
-        assert 'value="reply"' not in part
-        assert 'value="shadow"' not in part
-        page.post("/helped/choose/", {"pair": shadow.pk, "side": "skip"})
-
-
-def test_a_pair_can_be_skipped_and_the_last_answer_taken_back(page, paired):
-    first, second = paired(), paired()
-    page.post("/helped/choose/", {"pair": second.pk, "side": "skip"})
-    assert BlindChoice.objects.get().picked == "skipped"
-    assert f'name="pair" value="{first.pk}"' in text_of(page.get("/helped/"))
-    prefer(page, first, "reply")
-    answer = page.post("/helped/undo/", follow=True)
-    assert f'name="pair" value="{first.pk}"' in text_of(answer)
-    assert BlindChoice.objects.get().shadow == second
-    page.post("/helped/undo/")
-    answer = page.post("/helped/undo/", follow=True)
-    assert "There was nothing to take back." in text_of(answer)
-
-
-def test_with_scripts_only_the_question_is_exchanged(page, paired):
-    shadow = paired()
-    answer = page.post("/helped/choose/", {"pair": shadow.pk, "side": "a"}, headers={"HX-Request": "true"})
-    assert text_of(answer).startswith('<section class="card" id="blind"')
-    answer = page.post("/helped/choose/", {"pair": shadow.pk, "side": "z"}, headers={"HX-Request": "true"})
-    assert "There is no such pair to choose from any more." in text_of(answer)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"shadow": "Because blue light scatters most."},
-        {"shadow": ""},
-        {"reply": ""},
-        {"finish_reason": "length"},
-        {"finish_reason": "tool_calls"},
-        {"tools": [{"type": "function"}]},
-        {"message": {"reasoning_content": "Hm."}},
-        {"shadow": "<think>Hm.</think> Blue."},
-        {"learns": False},
-        {"line": "side"},
-    ],
-    ids=lambda fields: f"{fields}",
-)
-def test_nobody_is_asked_what_would_give_itself_away_or_is_off_the_record(fields, page, paired):
-    shadow = paired(**fields)
-    assert 'name="pair"' not in text_of(page.get("/helped/"))
-    page.post("/helped/choose/", {"pair": shadow.pk, "side": "a"})
-    assert not BlindChoice.objects.exists()
-
-
-def test_a_shadow_that_was_cut_is_not_asked_about(page, paired):
-    Shadow.objects.filter(pk=paired().pk).update(finish_reason="length")
-    assert 'name="pair"' not in text_of(page.get("/helped/"))
-
-
-# Beside the control
-
-WORSE = {
-    "reply": {"length": 4, "repetition": 0.5, "logprob": -0.2, "under_base": -1.9, "checkpoint": 1},
-    "shadow": {"length": 99, "repetition": 0.0, "logprob": -0.7, "under_base": -0.9},
-}
-
-
-def test_a_collapse_is_called_one_from_ten_pairs_on(page, paired):
-    for _ in range(9):
-        paired(figures=WORSE)
-    shown = text_of(page.get("/helped/"))
-    assert "Nothing that is known" in shown
-    assert "1 more pair</td>" in shown
-    paired(figures=WORSE)
-    shown = text_of(page.get("/helped/"))
-    # (4 + 1) / (99 + 1) = 0.05, below the gate's 0.1; ten pairs alike leave an interval of no width
-    assert "Length: replies are 0.05 times as long as the base’s (0.05 to 0.05)." in shown
-    assert "Repetition: 50.0% more of a reply repeats what it has said" in shown
-    # −1.9 − (−0.9) = −1, beyond the gate's 0.6
-    assert "Words: the base finds replies 1.00 nats per token less likely than its own (1.00 to 1.00)" in shown
-
-
-def test_what_only_differs_is_not_called_worse(page, paired):
-    brief = {"length": 30, "repetition": 0.0, "logprob": -0.5, "under_base": -1.2}
-    for _ in range(10):
-        paired(figures={"reply": brief, "shadow": WORSE["shadow"]})
-    shown = text_of(page.get("/helped/"))
-    assert "×0.31</td>" in shown  # 31 / 100
-    assert "Nothing that is known, from 0 first replies rated, 0 thumbs, 10 pairs with the control" in shown
-
-
-def test_a_reply_is_counted_no_further_than_its_shadow_may_go(paired):
-    long = {"reply": {"length": 900}, "shadow": {"length": 256}}
-    (length,) = helped.compare([long], helped.config.gate_of({}))
-    assert length.change[0] == pytest.approx(1.0)  # 257 / 257
-    assert math.log(901 / 257) > 1  # and not this
-
-
-def test_pairs_from_before_both_were_scored_are_left_out_of_that_figure_alone(page, paired):
-    paired(figures={"reply": {"length": 3}, "shadow": {"length": 3}})
-    found = helped.of_person(get_user_model().objects.get(username="ben"))
-    assert [(figure.name, figure.found.number) for figure in found.figures] == [("length", 1)]
-
-
-def test_a_fall_on_the_general_pack_is_told_against_the_base(page, rated, base, learned):
+def lose(lost, learned, base):
+    """An examination of the general pack: of ten items, so many are lost to the base."""
     rows = [
         {
             "id": f"item-{n}",
             "mark": f"mark-{n}",
             "live": [-1.0, -2.0],
-            "candidate": [-2.0, -1.0] if n < 6 else [-1.0, -2.0],
+            "candidate": [-2.0, -1.0] if n < lost else [-1.0, -2.0],
         }
         for n in range(10)
     ]
     Examination.objects.create(checkpoint=learned, against=base, pack=rows, passed=True)
+
+
+def test_a_fall_on_the_general_pack_is_told_against_the_base(page, rated, base, learned):
+    lose(6, learned, base)
     rated(learned)
     # six of ten lost: resampled means of six −1 and four 0 lie between about −0.9 and −0.3
     said = text_of(page.get("/helped/"))
@@ -330,23 +115,11 @@ def test_a_fall_on_the_general_pack_is_told_against_the_base(page, rated, base, 
 
 
 def test_one_item_lost_of_ten_may_be_luck(page, rated, base, learned):
-    rows = [
-        {
-            "id": f"item-{n}",
-            "mark": f"mark-{n}",
-            "live": [-1.0, -2.0],
-            "candidate": [-2.0, -1.0] if n < 1 else [-1.0, -2.0],
-        }
-        for n in range(10)
-    ]
-    Examination.objects.create(checkpoint=learned, against=base, pack=rows, passed=True)
+    lose(1, learned, base)
     rated(learned)
     shown = text_of(page.get("/helped/"))
     assert "General knowledge:" not in shown
     assert "talkback@1 has 1 of 10 wrong that talkback@0 had right." in shown
-
-
-# Where there is less to see
 
 
 def test_somebody_new_is_told_what_to_do(page):
@@ -372,9 +145,6 @@ def test_too_few_says_how_many_more(page, rated, base, learned):
     shown = text_of(page.get("/helped/"))
     assert "Not known yet: about" in shown
     assert "more rated conversations, if both rates stay as they are." in shown
-
-
-# Whose it is
 
 
 def test_nobody_sees_or_answers_for_anybody_else(page, paired, rated, base, operator):
@@ -414,9 +184,6 @@ def test_a_line_counts_its_people_together_without_their_words(console, paired, 
     assert "1 first reply rated, 1 thumb, 0 pairs with the control, 0 blind choices." in shown
     assert "0 first replies rated, 0 thumbs, 1 pair" in text_of(console.get("/console/helped/"))
     assert console.get("/console/helped/?line=nobodys").status_code == 404
-
-
-# Deleted, off the record, downloaded
 
 
 def test_what_goes_off_the_record_is_gone_from_here_at_once(page, paired, talker):

@@ -1,0 +1,7 @@
+"""Waits for what a client brings about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HI: Any = [{"role": "user", "content": "Say hello"}]
