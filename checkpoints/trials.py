@@ -8,7 +8,7 @@ weights once, in the next reply, and both arms are made up of the same kinds of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -93,8 +93,9 @@ async def start(checkpoint: Checkpoint, *, share: int, by: User | None, reason: 
     return await sync_to_async(_begin)(checkpoint, share, by, reason)
 
 
-def why_not(checkpoint: Checkpoint, share: int) -> str:
-    """Why this checkpoint cannot be tried with this share, in a sentence; empty when it can."""
+def why_not(checkpoint: Checkpoint, share: int, find: Callable[[str], Trial | None] | None = None) -> str:
+    """Why this checkpoint cannot be tried with this share, in a sentence; empty when it can. `find` is `running`, or
+    says what the caller has found already."""
     if not 0 <= share <= MOST:
         said = _("A trial takes 0 (reviewers only) to %(most)s per cent of the sessions, not %(share)s.")
         return said % {"most": MOST, "share": share}
@@ -112,7 +113,7 @@ def why_not(checkpoint: Checkpoint, share: int) -> str:
         return said % {"checkpoint": checkpoint}
     if checkpoint.line.retired_at:
         return _("The line of %(checkpoint)s is retired: no person talks to it.") % {"checkpoint": checkpoint}
-    if other := running(checkpoint.line.name):
+    if other := (find or running)(checkpoint.line.name):
         said = _("%(checkpoint)s is being tried already: a line has one trial at a time. End that one first.")
         return said % {"checkpoint": other.checkpoint}
     return ""

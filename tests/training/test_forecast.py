@@ -66,6 +66,44 @@ def test_minutes_and_memory_are_those_of_earlier_runs(ready, home):
     assert "Memory 2.0 GiB" in seen.sentence
 
 
+def test_of_all_runs_that_are_looked_at_three_bring_the_first_row_of_their_metrics(ready, home):
+    # The newest with the same kind of weights are 1, 3 and 4 of these, counted from the newest on; 2 is of another.
+    for place in range(forecast.PEAKS + 2, 0, -1):
+        kind = "full" if place == 2 else "lora"
+        Run.objects.create(
+            recipe=RECIPE.model_dump() | {"weights": kind},
+            parent=Checkpoint.live(),
+            status=Run.Status.FINISHED,
+            metrics=[] if place == 3 else [{"update": place}, {"update": 99}],
+        )
+
+    found = forecast._finished(RECIPE)
+
+    assert len(found) == forecast.PEAKS
+    assert [run.told for run in found] == [{"update": 1}, None, None, {"update": 4}, *[None] * (forecast.PEAKS - 4)]
+    assert {"metrics", "usage", "agents"} <= found[0].get_deferred_fields()
+
+
+def test_what_a_run_rehearsed_beside_its_lessons_counts_as_read(ready, home, monkeypatch):
+    sample = ready()
+    began = timezone.now() - timedelta(minutes=30)
+    run = Run.objects.create(
+        recipe=RECIPE.model_dump(),
+        parent=Checkpoint.live(),
+        status=Run.Status.FINISHED,
+        started_at=began,
+        finished_at=began + timedelta(minutes=5),
+    )
+    type(sample).objects.filter(pk=sample.pk).update(run=run, status="trained")
+    alone = forecast._earlier(RECIPE, forecast._finished(RECIPE))
+    Run.objects.filter(pk=run.pk).update(metrics=[{"replies_rehearsed": 2}])
+    monkeypatch.setattr(forecast, "rehearsed", lambda rows: [Lengths(10, 5)] * rows)
+    beside = forecast._earlier(RECIPE, forecast._finished(RECIPE))
+
+    # Two more of 15 tokens each, which the base reads once, and which go there and back (three reads) at both updates.
+    assert beside[0].reads - alone[0].reads == 2 * 15 * (1 + 3 * 2)
+
+
 def test_a_repeated_run_is_measured_by_what_it_learned_of_another(ready, home):
     sample = ready()
     began = timezone.now() - timedelta(minutes=30)

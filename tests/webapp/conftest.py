@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import redis
 from django.contrib.auth import get_user_model
+from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import Session, Turn
@@ -27,6 +30,16 @@ PROMPT, RESPONSE = [5, 6, 7], [8, 9, 2]
 def text_of(response) -> str:
     """A page's markup on one line, so that a claim about a sentence need not know where the template breaks it."""
     return " ".join(response.content.decode().split())
+
+
+def unfolded(client, number: int, **asked: Any) -> str:
+    """A checkpoint's page on one line, in each of its folds what a browser fetches once it is opened."""
+    page = text_of(client.get(reverse("console:checkpoint", args=[number]), **asked))
+    headers = {"HX-Request": "true", **asked.pop("headers", {})}
+    for later in re.findall(r'<p hx-get="[^"]+" hx-trigger="toggle once from:closest details".*?</p>', page):
+        part = text_of(client.get(later.split('"')[1], headers=headers, **asked))
+        page = page.replace(later, part)
+    return page
 
 
 @pytest.fixture

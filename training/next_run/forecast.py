@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Case, F, Q, When
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -276,14 +276,16 @@ def shapes(model: Path) -> dict[str, tuple[list[int], int]]:
 
 
 def _finished(recipe: Recipe) -> list[Run]:
-    """The newest finished runs, and of those that trained the same kind of weights the newest, the newest first."""
+    """The newest finished runs, and of those that trained the same kind of weights the newest, the newest first. A
+    run's metrics are long: these last bring the first row of them, as `told`, and the others none."""
     rows = Run.objects.filter(status=Run.Status.FINISHED).order_by("-pk").values("pk")
     of_kind = rows.filter(recipe__weights=recipe.weights)
-    newest = Run.objects.filter(Q(pk__in=rows[:PEAKS]) | Q(pk__in=of_kind[:RUNS]))
-    return list(newest.select_related("parent").defer("usage", "agents", *HEAVY).order_by("-pk"))
+    same = Q(pk__in=of_kind[:RUNS])
+    newest = Run.objects.filter(Q(pk__in=rows[:PEAKS]) | same).annotate(told=Case(When(same, then=F("metrics__0"))))
+    return list(newest.select_related("parent").defer(*HEAVY).order_by("-pk"))
 
 
-HEAVY = ("parent__probe", "parent__made")
+HEAVY = ("metrics", "usage", "agents", "parent__probe", "parent__made")
 
 
 def _peak_mib(recipe: Recipe, finished: Sequence[Run]) -> float | None:
@@ -316,7 +318,7 @@ def _read(run: Run, learned: Sequence[Sample]) -> int:
     taken back: such a run says nothing of the time that work takes."""
     if run.parent is None:
         return 0
-    recipe, told = config.stored(run.recipe), run.metrics[0] if run.metrics else {}
+    recipe, told = config.stored(run.recipe), run.told or {}  # type: ignore[attr-defined]  # as `_finished` has it
     taught, number = lengths(learned), told.get("replies_replayed", 0)
     again = lengths(replay.drawn(run.parent, recipe, run.seed)[:number]) if number else []
     if not taught or any(not one.response for one in taught) or len(again) < number:

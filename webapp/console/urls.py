@@ -12,7 +12,7 @@ from webapp.console import (
     webhook_pages,
     welcome,
 )
-from webapp.console.checkpoints import approval_pages, cleanings, lineage_pages, storage, trial_pages, weights
+from webapp.console.checkpoints import approval_pages, cleanings, folds, lineage_pages, storage, trial_pages, weights
 from webapp.console.datasets import export_pages, import_pages
 from webapp.console.review import compare_pages, hint_queue, judge_pages, ledger_page, reviewer_pages, reward_queue
 from webapp.console.system import settings_page, tool_pages
@@ -62,6 +62,7 @@ urlpatterns = [
     *approval_pages.urls,
     *policy_pages.urls,
     *lineage_pages.urls,
+    *folds.urls,
     *storage.urls,
     *trial_pages.urls,
     *weights.urls,

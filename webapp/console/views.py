@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from django.contrib import messages
@@ -21,22 +21,20 @@ from checkpoints import promotion
 from checkpoints.models import SHARED, Checkpoint, Line, Taint
 from core.errors import TalkbackError
 from feedback.models import Feedback
-from gate import wording
-from judge.models import Hint, Judgement, Vote
-from judge.samples import pooling, redaction
+from judge.models import Hint, Vote
+from judge.samples import redaction
 from training import batches, hours, line_recipes
 from training.config import RecipeInvalid
 from training.models import Run
 from training.next_run import forecast, next_lessons
-from training.provenance import lineage, retention
+from training.provenance import retention
 from webapp import learning_api
-from webapp.charts import heat, small_curves
+from webapp.charts import heat
 from webapp.console import fragments
 from webapp.console.board import batch as cells
 from webapp.console.board import waiting
-from webapp.console.checkpoints import exams, panels, readiness, tried
+from webapp.console.checkpoints import exams, folds, panels, readiness, tried
 from webapp.console.doors import needs, person, said_aloud
-from webapp.console.training import recipe_pages
 from webapp.journeys.known import journeys
 
 PAGE = 50
@@ -112,41 +110,29 @@ TAINTS = Prefetch("taints", Taint.objects.select_related("cleaned_by__result"))
 @needs("checkpoints")
 @require_GET
 def checkpoint(request: HttpRequest, number: int) -> HttpResponse:
-    rows = Checkpoint.objects.with_taints().select_related(*OF_PAGE).prefetch_related(TAINTS)
+    rows = panels.with_notes(Checkpoint.objects.with_taints()).select_related(*OF_PAGE).prefetch_related(TAINTS)
     shown = get_object_or_404(rows, number=number)
     examination = getattr(shown, "examination", None)
-    line = [shown, *lineage.ancestors(shown)[1:]]
     standing = request.standing = promotion.Answering.read()  # type: ignore[attr-defined]  # as `way_back` leaves it
-    is_shared = shown.line_id == SHARED
-    again, pairs = exams.again(examination, person(request)), exams.pairs(examination)
-    run = Run.that_made(shown)
-    lessons = pooling.judged(run) if run else Judgement.objects.none()
+    is_shared, is_live = shown.line_id == SHARED, shown.status == Checkpoint.Status.LIVE
+    previous = standing.previous if is_shared else promotion.previous(shown.line_id) if is_live else None
+    again = exams.again(examination, person(request))
     response = render(
         request,
         "checkpoints/checkpoint.html",
         {
             "checkpoint": shown,
-            "line": line[:ANCESTORS][::-1],
             "examination": examination,
-            "nats": wording.NATS,
             "verdict": exams.verdict(examination),
             "again": again,
             "again_marks": exams.has_marks(again),
             "is_own": all(one.is_own for one in again),
-            "checks": exams.checks(examination),
-            "pairs": pairs,
-            "pair_marks": exams.has_marks(pairs),
-            "lessons": lessons.select_related("turn__session", "turn__checkpoint", "sample").order_by(
-                "turn__created_at"
-            ),
-            "curves": small_curves.curves(measured(line[:DRAWN])) if run else [],
-            "decisions": shown.decisions.select_related("by"),
+            "lessons": folds.lessons_of(shown).order_by().count() if Run.that_made(shown) else 0,
             "live": standing.live if is_shared else Checkpoint.live(shown.line_id),
-            "previous": standing.previous if is_shared else promotion.previous(shown.line_id),
+            "previous": previous,
             "standing": readiness.standing(shown, examination, person(request)),
             "trial": tried.panel(shown, person(request)),
-            "panels": panels.panels(line, person(request)),
-            "reading": recipe_pages.read(run.recipe) if run else None,
+            "panels": panels.panels(shown, person(request)),
         },
     )
     return settled(request, response, shown.status not in (Checkpoint.Status.CANDIDATE, Checkpoint.Status.APPROVED))
@@ -244,13 +230,3 @@ def settled(request: HttpRequest, response: HttpResponse, is_over: bool) -> Http
     if is_over and polled:
         response["HX-Refresh"] = "true"
     return response
-
-
-ANCESTORS, DRAWN = 40, 20
-"""Ancestors that a checkpoint's page names, and of how many the figures are drawn: the tree has all of them."""
-
-
-def measured(line: Iterable[Checkpoint]) -> list[list[Any]]:
-    """What was measured in the runs that made these, oldest first."""
-    runs = Run.objects.filter(checkpoint__in=[one.pk for one in line]).order_by("checkpoint__number")
-    return list(runs.values_list("metrics", flat=True))

@@ -13,7 +13,7 @@ from episodes.models import Episode, Exam, Group
 from gate import agent_pairs
 from gate.agent_pairs import Attempt, Pair, Played
 from gate.models import Examination
-from tests.webapp.conftest import text_of
+from tests.webapp.conftest import text_of, unfolded
 
 YES = Attempt(is_solved=True, is_cut=False, steps=4, invalid=0, tokens=40)
 NO = Attempt(is_solved=False, is_cut=True, steps=8, invalid=2, tokens=80)
@@ -49,7 +49,7 @@ def played(make_checkpoint, operator, groups):
 
 
 def test_the_page_shows_both_with_intervals_and_leads_to_the_groups(console, played, groups):
-    page = text_of(console.get(reverse("console:checkpoint", args=[played.number])))
+    page = unfolded(console, played.number)
     # The candidate solved 22 of 48: 11 tasks at a half. 0.5 · 11 / 12 = 46 %, and live 100 %: −54 %.
     assert "46% (" in page
     assert "−54% (−" in page
@@ -72,7 +72,7 @@ def test_the_page_shows_both_with_intervals_and_leads_to_the_groups(console, pla
 def test_another_persons_groups_are_not_linked(client, played, talker, groups):
     give(talker, Role.OPERATOR)
     client.force_login(talker)
-    page = text_of(client.get(reverse("console:checkpoint", args=[played.number])))
+    page = unfolded(client, played.number)
     assert "solved 4 → 0 of 4" in page
     assert reverse("worlds:group", args=[groups[0]]) not in page
 

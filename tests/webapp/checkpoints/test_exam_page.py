@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
-from django.urls import reverse
 
 from chat.models import Session, Turn
 from chat.rendering.renderer import Renderer
@@ -19,6 +18,7 @@ from gate.models import AskedAgain, Examination
 from gpu_workers import engines
 from judge.models import Judgement
 from tests.rows import made_by
+from tests.webapp.conftest import unfolded
 from training.models import Run
 
 
@@ -37,7 +37,7 @@ def candidate(db):
 def page(candidate, client):
     def page() -> str:
         client.force_login(get_user_model().objects.create_user("op", is_staff=True))
-        return client.get(reverse("console:checkpoint", args=[1])).content.decode()
+        return unfolded(client, 1)
 
     return page
 

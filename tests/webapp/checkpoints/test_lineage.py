@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from checkpoints.models import Checkpoint, Line, Taint
-from tests.webapp.conftest import text_of
+from tests.webapp.conftest import text_of, unfolded
 from training.provenance import lineage, receipt_checks, receipts
 from webapp.console.checkpoints import descent
 
@@ -41,7 +41,7 @@ def test_a_checkpoint_counts_what_taught_it_and_all_it_goes_back_to(console, gro
     ]
     with django_assert_num_queries(3):  # parents, ancestors, counts: however many there are
         assert descent.panel(lineage.ancestors(second))["whole"].people == 1
-    page = text_of(console.get(reverse("console:checkpoint", args=[2])))
+    page = unfolded(console, 2)
     assert "with its 2 ancestors" in page
     assert "taken back since" in page
 

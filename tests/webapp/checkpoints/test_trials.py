@@ -10,6 +10,7 @@ from chat.models import Session, Turn
 from checkpoints import trials
 from checkpoints.models import Checkpoint, Decision, Line, Trial
 from feedback.models import Feedback
+from tests.webapp.conftest import unfolded
 from webapp.charts import shares
 from webapp.console.checkpoints import tried
 
@@ -45,7 +46,7 @@ def vote(talker):
 
 
 def page(console, number=1):
-    return console.get(reverse("console:checkpoint", args=[number])).content.decode()
+    return unfolded(console, number)
 
 
 def start(console, **fields):

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from checkpoints.models import Checkpoint, Decision
 from feedback.models import Feedback
-from tests.webapp.conftest import text_of
+from tests.webapp.conftest import text_of, unfolded
 from training.models import Run, Sample
 
 PAGES = ("console:board", "console:checkpoints")
@@ -115,7 +115,7 @@ def test_learn_now_twice_starts_one_run(console, make_lesson):
 def test_a_candidate_is_shown_beside_live_with_its_evidence(console, make_checkpoint, make_lesson):
     candidate = make_checkpoint(1)
     make_lesson("trained", run=candidate.run)
-    page = text_of(console.get(reverse("console:checkpoint", args=[1])))
+    page = unfolded(console, 1)
     assert "It passed the gate and waits for you." in page
     assert 'It is blue<mark class="gone">, you see</mark>.' in page
     assert "Long enough." in page

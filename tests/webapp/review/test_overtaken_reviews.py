@@ -119,7 +119,8 @@ def test_the_policy_is_brought_once_its_panel_is_opened_and_without_a_script_by_
     assert "hint-text" not in panel
     whole = text_of(console.get(address))
     assert field in whole
-    assert "hint-text" in whole  # the desk above it
+    assert "hint-text" not in whole  # the desk is a link away
+    assert f'<h1><a href="{reverse("console:hints")}' in whole
 
 
 def test_the_policy_is_set_source_by_source_and_says_who_set_it(console, operator):

@@ -11,7 +11,7 @@ from checkpoints import notices, rulings
 from checkpoints.models import Checkpoint
 from gate import findings
 from gate.models import Examination
-from tests.webapp.conftest import text_of
+from tests.webapp.conftest import text_of, unfolded
 from training.provenance import taints
 from webapp.serving import retold
 
@@ -60,7 +60,7 @@ def test_retold_an_exam_is_read_in_german_and_kept_in_english(german, console, m
     )
 
     asked = {"headers": {"Accept-Language": "de"}}
-    assert f"«{said}»" in text_of(console.get(reverse("console:checkpoint", args=[1]), **asked))
+    assert f"«{said}»" in unfolded(console, 1, **asked)
     listed = text_of(console.get(reverse("console:checkpoints"), **asked))
     # The list shows why in 90 characters: the sentence with its « » has 58.
     assert f"«{said}» Ask ana." in listed

@@ -83,6 +83,8 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
 
 def awaited(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """What agents are asked to play with this candidate; None where nothing is."""
+    if not getattr(checkpoint, "awaits_agents", True):
+        return None
     asked = Exam.objects.filter(candidate=checkpoint, ended_at=None).select_related("candidate", "live", "user")
     found = [Awaited(one, *agent_part.count_played([one]), agent_part.command(one)) for one in asked.order_by("pk")]
     return {"awaited": found} if found else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Case, Q, When
 from django.utils.translation import gettext as _
 
 from checkpoints.cleaning_rows import Cleaning
@@ -97,10 +97,16 @@ class Tainted:
 
 WAITS = (Checkpoint.Status.CANDIDATE, Checkpoint.Status.PASSED, Checkpoint.Status.APPROVED)
 
+READY = Q(result__status__in=WAITS, result__taints=None)
+"""Cleanings whose result waits, and is clean still."""
 
-def tainted(taint: Taint) -> Tainted:
-    made = Cleaning.objects.filter(replaces=taint.checkpoint, result__status__in=WAITS, result__taints=None)
-    if (done := made.select_related("result").first()) is not None:
+
+def tainted(taint: Taint, made: Iterable[Cleaning] | None = None) -> Tainted:
+    """What one click would do for it; `made` are the `READY` cleanings in its place, the newest first, where they are
+    known."""
+    if made is None:
+        made = Cleaning.objects.filter(READY, replaces=taint.checkpoint).select_related("result")[:1]
+    for done in made:
         return Tainted(taint, ready=done.result)
     try:
         return Tainted(taint, cleaning.plan(taint.checkpoint))
@@ -111,17 +117,24 @@ def tainted(taint: Taint) -> Tainted:
 def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """What of this checkpoint's learning was taken back, and what it is to the cleanings."""
     taint = next(iter(checkpoint.taints.all()), None)
+    if taint is None and not getattr(checkpoint, "is_cleaned", True):
+        return None
     of = Cleaning.objects.select_related("line", "ancestor", "replaces", "result", "by")
-    found = list(of.filter(Q(line=checkpoint.line, status__in=cleaning.ACTIVE) | Q(result=checkpoint)))
+    of = of.annotate(is_ready=Case(When(READY, then=True), default=False))
+    active_here = Q(line=checkpoint.line, status__in=cleaning.ACTIVE)
+    found = list(of.filter(active_here | Q(result=checkpoint) | Q(READY, replaces=checkpoint)))
     active = [one for one in found if one.line_id == checkpoint.line_id and one.status in cleaning.ACTIVE]
     made_by = next((one for one in found if one.result_id == checkpoint.pk), None)
+    ready = [one for one in found if one.replaces_id == checkpoint.pk and one.is_ready]
     if taint is None and made_by is None:
         return None
+    may_answer = checkpoint.status != Checkpoint.Status.REJECTED
+    is_open = taint is not None and taint.cleaned_by_id is None and not active and may_answer
     return {
         "checkpoint": checkpoint,
         "taint": taint,
-        "may_answer": checkpoint.status != Checkpoint.Status.REJECTED,
-        "found": tainted(taint) if taint is not None else None,
+        "may_answer": may_answer,
+        "found": tainted(taint, ready) if taint is not None and is_open else None,
         "active": next(iter(active), None),
         "stand": stand(made_by) if made_by is not None else None,
     }

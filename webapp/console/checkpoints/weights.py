@@ -24,7 +24,7 @@ def panel(checkpoint: Checkpoint, user: User) -> Mapping[str, Any] | None:
     """What can be written of it, how large that is, and what was."""
     if not weight_files.may(checkpoint):
         return None
-    made = list(checkpoint.exports.select_related("by")[:LISTED])
+    made = list(checkpoint.exports.select_related("by")[:LISTED]) if getattr(checkpoint, "is_exported", True) else []
     alive = {row.what for row in made if row.status in (Export.Status.QUEUED, Export.Status.WRITING)}
     return {
         "checkpoint": checkpoint,

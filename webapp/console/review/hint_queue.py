@@ -233,14 +233,13 @@ class Hints(Queue[Hint]):
 @needs("policies")
 @require_http_methods(["GET", "POST"])
 def accepted_without(request: HttpRequest) -> HttpResponse:
-    """From which confidence on hints of each source are accepted without a person: the panel, or under the desk where
-    no script asked for it."""
+    """From which confidence on hints of each source are accepted without a person: the panel, or a page of its own
+    where no script asked for it."""
     if request.method == "POST":
         return set_acceptance(request)
     queue = Hints.read(request.GET)
-    if desk.is_fragment(request):
-        return render(request, "review/_acceptance.html", {**policies(), "queue": queue})
-    return desk.whole(request, queue, **policies())
+    template = "review/_acceptance.html" if desk.is_fragment(request) else "review/acceptance.html"
+    return render(request, template, {**policies(), "queue": queue})
 
 
 def set_acceptance(request: HttpRequest) -> HttpResponse:
