@@ -43,6 +43,22 @@ def pytest_configure(config: pytest.Config) -> None:
         languages.compile_languages()
 
 
+def asks_database(item: pytest.Item) -> bool:
+    """Whether pytest-django sorts it among the tests with a database."""
+    from django.test import TransactionTestCase
+
+    of_django = isinstance(of := getattr(item, "cls", None), type) and issubclass(of, TransactionTestCase)
+    fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+    return of_django or bool(fixtures) or item.get_closest_marker("django_db") is not None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with tests that ask no database: those that wait for a clock or a process are among them, and at the end
+    the other workers would have nothing left to do meanwhile. The others stay as pytest-django sorted them."""
+    items.sort(key=asks_database)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_timeout_set_timer(settings: Any) -> Generator[None, object, object]:
     """Give a test whose time is up by the clock the time that it waited for a core."""

@@ -187,3 +187,16 @@ def test_a_file_names_the_markers_of_its_tests():
     # The parts for browsers and for the real model read only files that name their marker.
     borrowed = [path.name for path in ROOT.glob("tests/**/test_*.py") if BORROWED.search(path.read_text())]
     assert borrowed == []
+
+
+def test_what_asks_no_database_comes_first_and_what_commits_last():
+    """So that workers that compute are never done while one still waits for clocks."""
+    files = ["tests/webapp/people/test_routes.py", "tests/webapp/serving/test_server.py"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *files]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    names = [line.partition("::")[2].partition("[")[0] for line in said if "::" in line]
+    servers = said.index(
+        "tests/webapp/serving/test_server.py::test_a_connection_that_says_nothing_is_closed_without_a_word"
+    )
+    assert servers < said.index("tests/webapp/people/test_routes.py::test_the_page_says_who_may")
+    assert names[-1] == "test_each_socket_stays_open_for_exactly_the_roles_of_the_table"

@@ -186,13 +186,21 @@ def _tables(columns: Sequence[Values]) -> list[Numbers]:
 
 def _ratio(top: Numbers, bottom: Numbers, number: int, level: float) -> Interval:
     """Σ top / Σ bottom with its percentile interval; both (S, P)."""
-    of_seed, of_prompt = _draws(*top.shape)
-    tops = ((of_seed @ top) * of_prompt).sum(axis=1)
-    bottoms = ((of_seed @ bottom) * of_prompt).sum(axis=1)
+    tops, bottoms = _drawn(top), _drawn(bottom)
     has_pairs = bottoms > 0  # where prompts differ from seed to seed, a draw may hold no pair at all
     low, high = np.quantile(tops[has_pairs] / bottoms[has_pairs], [(1 - level) / 2, (1 + level) / 2])
     seen = float(top.sum() / bottom.sum())
     return Interval(seen, min(float(low), seen), max(float(high), seen), number)
+
+
+def _drawn(table: Numbers) -> Numbers:
+    """The sum of an (S, P) table in each of the D draws, (D,)."""
+    of_seed, of_prompt = _draws(*table.shape)
+    if len(table) == 1:  # each draw has it once: one product, where a table of D rows would be written and read twice
+        drawn: Numbers = of_prompt @ table[0]
+    else:
+        drawn = ((of_seed @ table) * of_prompt).sum(axis=1)
+    return drawn
 
 
 @lru_cache(maxsize=8)

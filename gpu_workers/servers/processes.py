@@ -140,8 +140,9 @@ class EngineProcess:
 
     def is_ready(self) -> bool:
         """True when it takes requests. False while paused as well: a reason to wait, never to kill it."""
+        url = f"{self.url}{self._ready_path}"
         try:
-            return httpx.get(f"{self.url}{self._ready_path}", timeout=2.0, trust_env=False).status_code == 200
+            return httpx.get(url, timeout=2.0, trust_env=False, verify=url.startswith("https:")).status_code == 200
         except httpx.HTTPError:
             return False
 

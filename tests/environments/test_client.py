@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -154,3 +155,14 @@ def test_no_header_makes_it_wait_for_ever_or_backwards(said: str) -> None:
 def test_a_date_is_waited_for() -> None:
     later = datetime.now(UTC) + timedelta(seconds=30)
     assert 25 < retry_after_s(format_datetime(later, usegmt=True), 0.5) <= 30
+
+
+def test_certificates_are_read_where_the_address_asks_for_them_alone(monkeypatch) -> None:
+    read = []
+    monkeypatch.setattr(
+        ssl, "create_default_context", lambda **how: read.append(how) or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    Client("http://127.0.0.1:8000", "tb-key")
+    assert read == []
+    Client("https://talkback.example/v1", "tb-key")
+    assert len(read) == 1

@@ -62,7 +62,7 @@ class Player:
 
 
 def record(solves, *, tasks=12, ends=None):
-    """The rows that playing leaves: quicker than the front door, which two tests take. `ends`: other endings."""
+    """The rows that playing leaves: quicker than the front door, which one test takes. `ends`: other endings."""
     for exam in Exam.objects.filter(ended_at=None):
         for side, who in enumerate((exam.candidate, exam.live)):
             for task in range(tasks):
@@ -150,7 +150,7 @@ def test_a_planted_worse_candidate_is_rejected_with_numbers(begun, player, taugh
 
 
 def test_an_equal_candidate_passes_and_the_engine_is_not_asked_again(begun, player, taught, engine):
-    player.play(as_well)
+    record(as_well)
     before = len(engine.calls)
 
     exam = begun(LIMITS)

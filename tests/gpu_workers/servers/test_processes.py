@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +31,13 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + SERVER.r
 )
 
 
-def test_it_is_ready_inside_and_gone_with_its_children_afterwards(tmp_path: Path) -> None:
+def test_it_is_ready_inside_and_gone_with_its_children_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(
+        ssl, "create_default_context", lambda **how: read.append(how) or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
     port, log = free_port(), tmp_path / "log"
     with EngineProcess([sys.executable, "-c", SERVER, str(port)], f"http://127.0.0.1:{port}", log) as process:
         assert process.is_ready()
@@ -39,6 +46,7 @@ def test_it_is_ready_inside_and_gone_with_its_children_afterwards(tmp_path: Path
 
     assert not process.is_alive()
     assert not _runs(child)
+    assert read == []  # certificates, of which each look would read all
 
 
 def test_children_that_take_their_time_to_die_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

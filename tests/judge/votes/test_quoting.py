@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -81,14 +82,26 @@ def test_gold_injections_change_no_line_without_a_bar_and_no_control_token(tiny_
         assert controls(dirty, tiny_model) == controls(clean, tiny_model), dirty.id
 
 
-def test_injections_in_each_place_change_no_line_without_a_bar_and_no_control_token(tiny_model):
+def check_places(places: Callable[[int], Iterable[int]], model: Path) -> None:
+    """Put each injection in these of the nine places; `places` is asked with its number."""
+    expected: dict[str, tuple[object, object]] = {}
     for number, text in enumerate(INJECTIONS):
         pairs = placed(number, text)
-        [clean] = {clean.id: clean for clean, _ in pairs}.values()
-        expected = unquoted(clean), controls(clean, tiny_model)
         assert len(pairs) == 9
-        for _, dirty in pairs:
-            assert (unquoted(dirty), controls(dirty, tiny_model)) == expected, text
+        for clean, dirty in (pairs[place] for place in places(number)):
+            if clean.id not in expected:
+                expected[clean.id] = unquoted(clean), controls(clean, model)
+            assert (unquoted(dirty), controls(dirty, model)) == expected[clean.id], text
+
+
+def test_injections_in_each_place_change_no_line_without_a_bar_and_no_control_token(tiny_model):
+    # Before, after or amid each of the three texts: three places and four roles, so that each pair of them comes about.
+    check_places(lambda number: range(number % len(gold.PLACES), 9, len(gold.PLACES)), tiny_model)
+
+
+@pytest.mark.repeats
+def test_each_injection_in_each_place_changes_no_line_without_a_bar_and_no_control_token(tiny_model):
+    check_places(lambda number: range(9), tiny_model)
 
 
 @pytest.mark.real_model

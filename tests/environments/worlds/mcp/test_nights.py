@@ -8,10 +8,11 @@ import json
 import pytest
 
 from chat.models import Turn
-from core.mcp.places import MOST
+from core.mcp.places import MOST, Places
 from environments import command
 from environments.client import KEY
 from environments.worlds.mcp import connection
+from environments.worlds.mcp import world as mcp_world
 from environments.worlds.mcp.world import McpWorld
 from environments.worlds.night import held_at_once
 from episodes.models import Episode
@@ -42,12 +43,16 @@ def night(site, key, engine, capsys, monkeypatch):
 
 
 def test_no_attempt_of_a_program_is_begun_before_its_server_has_a_place(night, tmp_path, monkeypatch):
-    # A place is there at once, or the attempt fails: its episode was begun too early.
+    # A place is there at once, or the attempt fails: its episode was begun too early. Four places do for all: each
+    # attempt starts a sandbox and a server.
+    most = 4
+    monkeypatch.setattr(mcp_world, "MOST", most)
+    monkeypatch.setattr(connection, "places", Places(most))
     monkeypatch.setattr(connection, "PLACE_S", 0)
     rows = night(
-        raw(tmp_path, [listed("echo", word={"type": "string"})]), 2 * MOST, "--parallel", "64", "--answers", "strings"
+        raw(tmp_path, [listed("echo", word={"type": "string"})]), 3 * most, "--parallel", "64", "--answers", "strings"
     )
-    assert [row["status"] for row in rows] == ["solved"] * 2 * MOST
+    assert [row["status"] for row in rows] == ["solved"] * 3 * most
 
 
 def test_a_world_of_a_program_holds_as_many_attempts_as_have_a_place(tmp_path):
