@@ -136,7 +136,9 @@ document.addEventListener("change", (event) => {
 document.addEventListener(
   "toggle",
   (event) => {
-    if (reopened.delete(event.target)) return;
+    const isAgain = reopened.delete(event.target); // it may have been opened just before, with nothing brought yet
+    if (isAgain && event.target.matches(".file[open]")) bring(event.target);
+    if (isAgain) return;
     if (event.target.matches(".menu[open], .file[open]")) bring(event.target).then(() => bringIntoView(event.target.lastElementChild));
     if (event.target.matches(".journey[open]")) bringIntoView(find(".panel", event.target));
     else if (event.target.matches(".edit[open]")) {

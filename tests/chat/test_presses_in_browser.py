@@ -1,4 +1,4 @@
-"""What is pushed while a person holds a button down: of a turn, and of its parts, the newest is shown afterwards."""
+"""What is pushed while a person holds a button down, or opens something: the newest is shown, and is whole."""
 
 from __future__ import annotations
 
@@ -122,3 +122,19 @@ async def test_a_chip_that_a_click_closes_stays_closed_though_it_was_drawn_anew_
     await tab.mouse.up()
     await expect(chip).to_have_text("off the record")
     await expect(tab.locator(f"#chip-{turn.pk}[open]")).to_have_count(0)
+
+
+async def test_a_file_that_is_opened_just_as_its_turn_is_drawn_again_shows_what_it_holds(open_tab, engine):
+    tab = await open_tab()
+    file = {"name": "people.csv", "mimeType": "text/csv", "buffer": b"name,age\nana,7\n"}
+    await tab.get_by_label("Add text files").set_input_files([file])
+    await tab.get_by_label("Your message").fill("Who is oldest?")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator(".turn .chip")).to_have_text("not taught yet")
+    await tab.evaluate("""() => {
+        const turn = document.querySelector("article.turn");
+        const again = turn.cloneNode(true);
+        turn.querySelector(".file").open = true;
+        takePlace(turn, again);
+    }""")
+    await expect(tab.locator(".said .file pre")).to_contain_text("ana,7")
