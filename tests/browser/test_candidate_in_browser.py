@@ -175,7 +175,11 @@ async def test_the_verdict_comes_before_the_buttons_in_a_few_screens(open_tab, c
 async def test_with_everything_unfolded_nothing_is_scrolled_sideways_and_bars_are_wide(open_tab, candidate, size):
     tab = await open_tab("/console/checkpoints/1/")
     await settle(tab, size)
-    await tab.evaluate("document.querySelectorAll('main details').forEach((one) => (one.open = true))")
+    unfold = "document.querySelectorAll('main details').forEach((one) => (one.open = true))"
+    await tab.evaluate(unfold)
+    await expect(tab.locator("#figures .gauges meter")).to_have_count(6)
+    await expect(tab.locator("#made .lineage")).to_have_count(1)
+    await tab.evaluate(unfold)  # what the folds brought has folds too
     await picture(tab, f"unfolded-{size['width']}")
     if folder := os.environ.get("SHOTS"):
         await tab.locator("#figures").screenshot(path=Path(folder) / f"figures-{size['width']}.png", caret="initial")
