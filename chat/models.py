@@ -254,7 +254,7 @@ class Turn(Stateful):
         ordering = ("position", "created_at")
         constraints = (models.UniqueConstraint(fields=("session", "position"), name="one_turn_a_position"),)
         indexes = (
-            models.Index(fields=("created_at", "rule"), name="turns_by_time"),
+            models.Index(fields=("created_at", "rule", "id"), name="turns_by_time"),
             # What pages count over all turns is read out of these alone: a turn's row holds its whole conversation.
             models.Index(fields=("status", "moved_at"), name="turns_by_state"),
             models.Index(

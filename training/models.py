@@ -156,7 +156,6 @@ class Sample(Stateful):
             models.Index(fields=("status", "moved_at"), name="samples_by_state"),
             models.Index(fields=("run", "status", "origin"), name="samples_of_runs"),
             models.Index(fields=("line", "status"), name="samples_of_lines"),
-            models.Index(fields=("line", "run"), name="samples_learned_in_lines"),
         )
 
     def __str__(self) -> str:

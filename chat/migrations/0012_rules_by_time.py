@@ -9,6 +9,6 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RemoveIndex(model_name="turn", name="turns_by_time"),
         migrations.AddIndex(
-            model_name="turn", index=models.Index(fields=["created_at", "rule"], name="turns_by_time")
+            model_name="turn", index=models.Index(fields=["created_at", "rule", "id"], name="turns_by_time")
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -15,6 +16,7 @@ from checkpoints.models import Checkpoint
 from gpu_workers.types import Sampling
 from judge.models import Judgement
 from tests.webapp.conftest import text_of
+from webapp.console import client_pages
 
 OPENCLAW = {"role": "system", "content": "<!-- openclaw:attempt -->"}
 TITLE = [{"role": "system", "content": "Generate a concise session title"}, {"role": "user", "content": "About Paris"}]
@@ -205,3 +207,22 @@ def test_hostile_rules_and_words_stay_text(console, make_turn):
     console.post(reverse("console:client_save"), {"name": "mine", "source": source})
     for page in (reverse("console:clients"), reverse("console:client", args=["mine"])):
         assert "<script>alert" not in console.get(page).content.decode()
+
+
+def test_of_the_turns_that_a_rule_sorted_the_newest_are_listed_in_order(console, make_turn, monkeypatch):
+    monkeypatch.setattr(client_pages, "SHOWN", 2)
+    rules = ("generic/main", "openclaw/title", "", "openclaw/title", "generic/main")
+    made = [make_turn(rule=rule) for rule in rules]
+
+    def listed(query=""):
+        return [turn.pk for turn in console.get(reverse("console:clients") + query).context["turns"]]
+
+    assert listed() == [made[4].pk, made[3].pk]
+    assert listed("?rule=openclaw/title") == [made[3].pk, made[1].pk]
+    assert listed("?rule=nothing") == []
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by how many rows there are: here are none")
+def test_which_turns_those_are_is_read_out_of_an_index_alone():
+    assert "COVERING INDEX turns_by_time" in client_pages.first_of(client_pages.newest(), 2).explain()
