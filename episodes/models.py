@@ -84,7 +84,7 @@ class Group(models.Model):
 
     def standing(self) -> Standing:
         """How far it has come. One query."""
-        return self.standing_of(list(self.episodes.only("status", "ending", "cut_by", "ended_at", "lease_s")))
+        return self.standing_of(list(self.episodes.only("group", "status", "ending", "cut_by", "ended_at", "lease_s")))
 
     def standing_of(self, ends: Sequence[Episode]) -> Standing:
         """The same, given all its attempts. No query."""

@@ -91,14 +91,14 @@ def fold(look: Look, template: str, title: str | Promise, *beside: str) -> Calla
     def view(request: HttpRequest, number: int) -> HttpResponse:
         shown = get_object_or_404(Checkpoint.objects.select_related("line", "run", *beside), number=number)
         context = {"checkpoint": shown, "title": title, "part": template, **look(shown, person(request))}
-        return render(request, template if desk.is_fragment(request) else "checkpoints/fold.html", context)
+        return render(request, template if desk.is_fragment(request) else "checkpoints/folds/fold.html", context)
 
     return view
 
 
-FIGURES = fold(figures, "checkpoints/_figures.html", _("All figures"), "examination__against")
-LESSONS = fold(lessons, "checkpoints/_taught.html", _("What taught it"))
-MADE = fold(made, "checkpoints/_made.html", _("How it was made"))
+FIGURES = fold(figures, "checkpoints/folds/_figures.html", _("All figures"), "examination__against")
+LESSONS = fold(lessons, "checkpoints/folds/_taught.html", _("What taught it"))
+MADE = fold(made, "checkpoints/folds/_made.html", _("How it was made"))
 
 urls = [
     path("checkpoints/<row:number>/figures/", FIGURES, name="checkpoint_figures"),
