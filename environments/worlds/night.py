@@ -42,6 +42,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(harness=None)
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="play what is always or never solved less often")
     parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="keep screenshots of the world browser here")
+    parser.add_argument("--no-pictures", action="store_true", help="let a model that sees play by words alone")
     add_sampling(parser)
 
 
@@ -96,6 +97,7 @@ async def play_night(
         lease_s=said.lease,
         model=said.model,
         harness=_harness(said) if said.harness is not None else None,
+        pictures=not said.no_pictures,
     )
     async with Client(url, key, patience_s=PATIENCE_S, on_trouble=Troubles(out)) as client:
         print(
