@@ -92,11 +92,11 @@ evidence: ## whether talking helps, and what it costs: arms, seeds, a report (AR
 		$(if $(PROMPTS),--prompts $(PROMPTS)) $(if $(QUICK),--quick) $(ARGS)
 
 # OUT is shared with evidence's: unless it is given, the page has a folder of its own. So has SEEDS: one takes half an hour.
-worlds: ## whether an agent learns by playing: a page, a last line of JSON (WORLD, SEEDS, OUT, ARMS; TINY=1: the tiny model)
+worlds: ## whether an agent learns by playing: a page, a last line of JSON (WORLD, SEEDS, OUT, ARMS; SMOLLM=1 or MODEL in place of the tiny model)
 	@$(INSTALLATION) install lab
-	@$(if $(TINY)$(MODEL),,$(INSTALLATION) model)
+	@$(if $(TINY)$(MODEL),,$(if $(SMOLLM),$(INSTALLATION) model))
 	@$(ONE_THREAD) $(VENV)/python -m lab.worlds --out $(if $(filter file,$(origin OUT)),var/worlds,$(OUT)) \
-		--seeds $(if $(filter file,$(origin SEEDS)),1,$(SEEDS)) $(if $(TINY),--tiny) $(if $(WORLD),--world $(WORLD)) $(if $(ARMS),--arms $(ARMS)) \
+		--seeds $(if $(filter file,$(origin SEEDS)),1,$(SEEDS)) $(if $(TINY),--tiny) $(if $(SMOLLM),--smollm) $(if $(WORLD),--world $(WORLD)) $(if $(ARMS),--arms $(ARMS)) \
 		$(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 clean: ## remove the environment and the caches; DATA_DIR stays

@@ -7,6 +7,7 @@ class TrainingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from training.checks import hours_can_be_read
+        from training.checks import hours_can_be_read, model_can_be_learned
 
         register(hours_can_be_read)
+        register(model_can_be_learned)

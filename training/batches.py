@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.models import SHARED, Checkpoint, Line
 from core.errors import IllegalMove, TalkbackError
+from training import learnable
 from training.agents import groups
 from training.config import Recipe
 from training.filling import Filling
@@ -23,7 +24,6 @@ WRITTEN = Q(rewrite_ids__isnull=False)
 
 HINTED = Q(teacher_prompt_ids__isnull=False)
 """A hint says what to do instead; a vote says how good it was, and no more."""
-
 
 IMPORT = "import:"
 """How `Sample.person` begins where an example came from a file: whose it is, as its maker counts."""
@@ -244,10 +244,9 @@ def fill(recipe: Recipe, line: str = SHARED) -> Run | None:
 
 
 def learn_now(recipe: Recipe, line: str = SHARED) -> Run:
-    """Claim what is ready, at most a batch, into a new queued run. Raises NothingReady when that is nothing.
-
-    A person asked for it: hours, chatting and budget do not hold it back, and only a pause does (training/hours.py).
-    """
+    """Claim what is ready, at most a batch, into a new queued run. Raises NothingReady where nothing is, NotLearnable.
+    A person asked for it: hours, chatting and budget do not hold it back, and only a pause does (training/hours.py)."""
+    learnable.require()
     drop_stale(recipe, line)
     try:
         with transaction.atomic():

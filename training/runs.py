@@ -37,6 +37,7 @@ from training import (
     hours,
     jobs,
     launch,
+    learnable,
     learning,
     lessons,
     outside,
@@ -245,6 +246,7 @@ def _learn_measured(run: Run, meter: Meter) -> Checkpoint:
     recipe = config.stored(run.recipe)
     parent = run.parent
     assert parent is not None
+    learnable.require()  # MODEL may be another since the run was queued
     samples = _samples(run, parent, recipe)
     if parent.kind not in (Checkpoint.Kind.BASE, recipe.weights):
         raise NothingLearned(f"{parent} holds {parent.kind} weights: a {recipe.weights} run cannot go on from it.")

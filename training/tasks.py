@@ -8,7 +8,7 @@ from checkpoints.loading import Unproven
 from checkpoints.models import Checkpoint
 from core.errors import IllegalMove
 from gpu_workers.errors import EngineUnavailable
-from training import batches, hours, journals, line_recipes, runs
+from training import batches, hours, journals, learnable, line_recipes, runs
 from training.config import RecipeInvalid
 from training.models import Run
 from training.provenance import cleaning
@@ -23,6 +23,9 @@ def fill_batch(sample_id: str) -> None:
     While learning waits nothing is claimed, so that what a person says meanwhile still counts; the sweep asks again.
     """
     if hours.waiting() is not None:
+        return
+    if reason := learnable.why_not():
+        log.error("Nothing is learned: %s", reason)
         return
     for line in line_recipes.waiting():
         try:

@@ -55,6 +55,8 @@ class Way:
     """name@number that is to play; None: what answers this key."""
     harness: Harness | None = None
     """What plays instead of our tool loop."""
+    pictures: bool = True
+    """Whether a model that sees is shown pictures; a step that was shown one does not train."""
 
 
 async def play(
@@ -81,7 +83,7 @@ async def play(
         return []
     width = width or Width(world.parallel)
     told = on_played or (lambda _: None)
-    sees = world.is_seen and await client.sees(player)
+    sees = way.pictures and world.is_seen and await client.sees(player)
     night = _Night(client, world, attempts, way, player, width.room(), width.room(), told, sees)
     client.on_wait = width.press
     playing = [asyncio.ensure_future(night.play(task, number)) for task in tasks for number in range(attempts)]

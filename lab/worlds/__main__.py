@@ -1,8 +1,9 @@
 """Do step values help an agent to learn? Play it, on a private Talkback, and write a page.
 
-    python -m lab.worlds --out var/worlds [--world till] [--tiny] [--seeds 1] [--arms outcome,index]
+    python -m lab.worlds --out var/worlds [--world till] [--smollm] [--seeds 1] [--arms outcome,index]
 
-The last line it prints is JSON: success on held-out tasks by arm and update. docs/explanation/agents-demonstration.md
+A tiny model that is made here plays, unless another is named. The last line it prints is JSON: success on held-out
+tasks by arm and update. docs/explanation/agents-demonstration.md
 says what is done.
 """
 
@@ -35,9 +36,8 @@ from lab.worlds.rows import ROWS
 SIZES = ("updates", "tasks", "attempts", "heldout", "every")
 TINY: Mapping[str, Any] = {"lr": 2e-3, "beta": 0, "micro_batch": 32}
 """How the tiny model learns on a line, by an adapter: weights of lines answer beside one another."""
-TINY_SIZES: Mapping[str, int] = {"updates": 5, "every": 5}
-"""How much it plays where nothing is said: enough to tell what it learned from chance, and 23 minutes of two cores that
-had a load of 15 besides, warm start and all."""
+SMOLLM = Path("var/models/smollm2-135m-instruct")
+"""Where `make model` puts it."""
 say = partial(print, flush=True)
 
 
@@ -48,15 +48,17 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--world", choices=ROWS, default="till", help="what is played (%(default)s)")
     parser.add_argument("--arms", help=f"of {', '.join(ARMS)}; left out: what the world's steps allow")
     parser.add_argument("--seeds", default="1", help="whole numbers with commas between (%(default)s)")
-    parser.add_argument("--tiny", action="store_true", help="the tiny model, made here, in place of the small one")
-    parser.add_argument("--model", type=Path, default=Path("var/models/smollm2-135m-instruct"), help="its folder")
+    parser.add_argument("--tiny", action="store_true", help="the tiny model, made here; so it is where none is named")
+    parser.add_argument("--smollm", action="store_true", help="SmolLM2-135M in place of the tiny model")
+    parser.add_argument("--model", type=Path, help="the folder of another, in place of both")
     parser.add_argument("--warm", type=Path, help="the folder of a model that has had its warm start")
     parser.add_argument("--cache", type=Path, default=Path("var/models"), help="of warm models (%(default)s)")
     for size in SIZES:
-        tiny = f"; tiny: {TINY_SIZES[size]}" if size in TINY_SIZES else ""
-        parser.add_argument(f"--{size}", type=int, metavar="N", help=f"({getattr(Plan, size)}{tiny})")
+        parser.add_argument(f"--{size}", type=int, metavar="N", help=f"({getattr(Plan, size)})")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="of all arms' recipe")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.tiny = options.tiny or not (options.smollm or options.model or options.warm)
+    return options
 
 
 def planned(options: argparse.Namespace) -> Plan:
@@ -65,8 +67,7 @@ def planned(options: argparse.Namespace) -> Plan:
         seeds = tuple(int(seed) for seed in options.seeds.split(",") if seed.strip())
     except ValueError as error:
         raise Unplayable(f"Seeds are whole numbers with commas between, as in 1,2,3: {options.seeds!r}.") from error
-    said = {size: value for size in SIZES if (value := getattr(options, size)) is not None}
-    sizes = {**(TINY_SIZES if options.tiny else {}), **said}
+    sizes = {size: value for size in SIZES if (value := getattr(options, size)) is not None}
     if not seeds or any(value < 1 for value in sizes.values()):
         raise Unplayable("There is at least one seed, and every size is at least 1.")
     arms = options.arms.split(",") if options.arms else ROWS[options.world].arms
@@ -105,10 +106,11 @@ def warm_model(options: argparse.Namespace) -> Path:
     if options.tiny:
         return ROWS[options.world].tiny(options.cache, told=say)
     if options.world != "till":
-        raise Unplayable(f"In the world {options.world} the tiny model alone has a warm start: add --tiny.")
-    if not (options.model / "config.json").exists():
-        raise Unplayable(f"{options.model} holds no model: make model brings it.")
-    return small_model(options.model, options.cache, told=say)
+        raise Unplayable(f"In the world {options.world} the tiny model alone has a warm start: name no other.")
+    model = options.model or SMOLLM
+    if not (model / "config.json").exists():
+        raise Unplayable(f"{model} holds no model: make model brings it.")
+    return small_model(model, options.cache, told=say)
 
 
 def main(arguments: Sequence[str]) -> int:

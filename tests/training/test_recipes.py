@@ -48,6 +48,10 @@ def test_the_dry_run_says_what_a_recipe_needs_and_what_was_not_run():
     assert "lora: 16 GB in the learner, 16 GB in the engine;" in said
     assert "Published on 8 GPUs, 4 to learn and 4 to serve (TP4)" in said
     assert "Run here: Nothing of it on this model" in said
+    assert "cannot be learned here" not in said
+    gui = io.StringIO()
+    call_command("learn_now", dry_run=True, recipe="gui-qwen3vl-8b", stdout=gui)
+    assert "Not here: This model cannot be learned here: the learner cannot load it" in gui.getvalue()
     with pytest.raises(CommandError, match="is one of gui-qwen3vl-8b"):
         call_command("learn_now", dry_run=True, recipe="other")
     with pytest.raises(RecipeInvalid, match="terminal-qwen3-8b"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import transaction
@@ -45,6 +46,13 @@ def sign_out(user: User, *, but: str = "") -> int:
     for session in sessions:
         session.delete()  # each by itself, so that open pages hear of it
         number += 1
+    return number
+
+
+def remove_factors(user: User) -> int:
+    """Take away the second factors of a person who lost theirs, and end all their sessions; how many there were."""
+    number: int = Authenticator.objects.filter(user=user).delete()[0]
+    sign_out(user)
     return number
 
 

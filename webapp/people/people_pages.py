@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
@@ -201,8 +200,7 @@ def sign_out(request: HttpRequest, pk: int) -> HttpResponse:
 def remove_factors(request: HttpRequest, pk: int) -> HttpResponse:
     """Take away the second factors of a person who lost theirs: they sign in by the password alone, until the next."""
     who = found(pk)
-    number = Authenticator.objects.filter(user=who).delete()[0]
-    closing.sign_out(who)
+    number = closing.remove_factors(who)
     deeds.note("people", "second factor removed", request=request, whom=who, refused=not number)
     said = _("%(who)s has no second factor now, and is signed out.") % {"who": who.get_username()}
     messages.success(request, said, extra_tags="good")

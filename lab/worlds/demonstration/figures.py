@@ -111,7 +111,7 @@ class Figures:
     def line(self) -> dict[str, dict[str, float]]:
         """Success by arm and update, for scripts: the last line that `make worlds` prints."""
         return {
-            arm: {str(update): round(found.mean, 3) for update, found in curve.items() if update}
+            arm: {str(update): round(found.mean, 3) for update, found in curve.items()}
             for arm, curve in self.curves.items()
         }
 

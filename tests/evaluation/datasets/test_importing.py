@@ -364,3 +364,24 @@ def test_the_command_says_what_a_file_holds_takes_it_in_and_undoes_it(db, home, 
     assert "1 lessons went; 0 had been learned" in capsys.readouterr().out
     with pytest.raises(CommandError, match="There is no import 99"):
         call_command("datasets", "undo", "99")
+
+
+def test_the_command_takes_a_folder_as_the_zip_of_it(db, home, tmp_path, capsys):
+    folder = tmp_path / "examples"
+    (folder / "more").mkdir(parents=True)
+    (folder / "hello.prompt.md").write_text("Say hello.")
+    (folder / "hello.completion.md").write_text("Hello.")
+    (folder / "more" / "rows.jsonl").write_text(json.dumps(pairs(1)[0]) + "\n{")
+    (tmp_path / "secret.jsonl").write_text(json.dumps(pairs(1)[0]))
+    (folder / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    call_command("datasets", "import", str(folder))
+    said = capsys.readouterr().out
+    assert "more/rows.jsonl, line 2: it is no JSON" in said
+    assert "2 examples can be learned from" in said  # the pair and the row; what a link leads to is not taken
+    assert "link.jsonl" not in said
+    (folder / "notes.txt").write_text("Nothing.")
+    call_command("datasets", "import", str(folder), "--consent", "--origin", "ours")
+    said = capsys.readouterr().out
+    assert "notes.txt: it is no file of examples" in said
+    assert "2 lessons wait" in said
+    assert {one.name for one in Import.objects.all()} == {"examples.zip"}

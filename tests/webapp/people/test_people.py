@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from allauth.mfa.models import Authenticator
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -296,9 +297,51 @@ def test_the_command_does_what_the_page_does(talker, operator):
     assert {one.address for one in Deed.objects.all()} == {""}
 
 
+def test_the_command_lists_invitations_and_withdraws_one():
+    first, second = (link_in(printed("invite", "--note", note)) for note in ("for\nzoe", "for ben"))
+    beginning = first.removeprefix("/join/")[:6]
+    listed = printed("invitations").splitlines()
+    assert len(listed) == 2
+    shown = rf"(\d+) +{re.escape(beginning)}…  talker +until \d{{4}}-\d\d-\d\d \d\d:\d\d UTC  for\W+zoe"
+    number = re.fullmatch(shown, listed[1])[1]
+    assert printed("withdraw", number) == "The invitation opens nothing any more."
+    assert Client().get(first).status_code == 410
+    assert Client().get(second).status_code == 200
+    assert [line.split()[-1] for line in printed("invitations").splitlines()] == ["ben"]
+    assert Deed.objects.filter(verb="invitation withdrawn").count() == 1
+    with pytest.raises(CommandError, match=f"No invitation {number} is open"):
+        printed("withdraw", number)
+
+
+def test_the_command_signs_a_person_out_everywhere_and_removes_a_lost_second_factor(talker):
+    def browser():
+        one = Client()
+        one.force_login(talker)
+        assert one.get(reverse("account:home")).status_code == 200
+        return one
+
+    browsers = [browser(), browser()]
+    assert printed("sign-out", "ben") == "ben is signed out in all browsers."
+    assert [one.get(reverse("account:home")).status_code for one in browsers] == [302, 302]
+    Authenticator.objects.create(user=talker, type=Authenticator.Type.TOTP, data={})
+    last = browser()
+    assert printed("remove-factor", "ben") == "ben has no second factor now, and is signed out."
+    assert not Authenticator.objects.exists()
+    assert last.get(reverse("account:home")).status_code == 302
+    with pytest.raises(CommandError, match="ben had no second factor"):
+        printed("remove-factor", "ben")
+    made = Deed.objects.filter(whom=talker).order_by("pk").values_list("verb", "about", "outcome")
+    assert list(made) == [
+        ("signed out everywhere", "browsers: 2", "done"),
+        ("second factor removed", "", "done"),
+        ("second factor removed", "", "refused"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("sign-out", "zoe"), "no person called 'zoe'"),
         (("role", "zoe", "talker"), "no person called 'zoe'"),
         (("add", "ana"), "The name ana is taken"),
         (("add", "a b"), "Enter a valid username"),

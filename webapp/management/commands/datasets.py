@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+import zipfile
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -40,7 +44,7 @@ class Command(TerminalCommand):
         export.add_argument("--licence", default="", metavar="NOTE", help="stands in the manifest and beside each row")
 
         take = actions.add_parser(
-            "import", help="make lessons of a file of examples; without --consent say what it holds"
+            "import", help="make lessons of a file or a folder of examples; without --consent say what it holds"
         )
         take.add_argument("file", type=Path)
         take.add_argument("--line", default=SHARED, metavar="NAME", help="which line learns from it")
@@ -72,8 +76,9 @@ class Command(TerminalCommand):
         if into is None:
             raise CommandError(f"No line is called {line}: `lines list` shows those there are.")
         try:
-            with file.open("rb") as stream:
-                found = importing.receive(stream, file.name, by=None, line=into)
+            with zipped(file) if file.is_dir() else file.open("rb") as stream:
+                name = f"{file.resolve().name}.zip" if file.is_dir() else file.name
+                found = importing.receive(stream, name, by=None, line=into)
         except OSError as error:
             raise CommandError(f"{file} cannot be read: {error.strerror}.") from error
         importing.look(found.pk)
@@ -104,3 +109,15 @@ class Command(TerminalCommand):
     def _refusals(self, told: dict[str, Any]) -> None:
         for place, why in told["where"]:
             self.stdout.write(f"{place}: {why}")
+
+
+@contextmanager
+def zipped(folder: Path) -> Iterator[IO[bytes]]:
+    """A folder's files as the zip that is read of them. Links are left out: they lead anywhere."""
+    with tempfile.TemporaryFile() as made:
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(folder.rglob("*")):
+                if file.is_file() and not file.is_symlink():
+                    archive.write(file, file.relative_to(folder).as_posix())
+        made.seek(0)
+        yield made

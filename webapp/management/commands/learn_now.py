@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from checkpoints.models import SHARED, Line
 from core.errors import TalkbackError
-from training import batches, hours, line_recipes
+from training import batches, hours, learnable, line_recipes
 from training.next_run import forecast
 from training.recipes import published
 from webapp.amounts import counted
@@ -34,6 +34,7 @@ class Command(TerminalCommand):
             raise CommandError(f"There is no line {line!r} that learns.")
         try:
             if dry_run:
+                learnable.require()
                 self.stdout.write(forecast.of_ready(line_recipes.recipe_of(line), line).sentence)
                 return
             run = batches.learn_now(line_recipes.recipe_of(line), line)

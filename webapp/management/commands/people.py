@@ -23,7 +23,7 @@ from webapp.people.password_reset import link_for
 
 
 class Command(TerminalCommand):
-    help = "List the people of this Talkback; add, invite, close, open and remove accounts; change roles."
+    help = "List people and invitations; add, invite, close, open, sign out and remove accounts; change roles."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -36,12 +36,17 @@ class Command(TerminalCommand):
         invite.add_argument("--role", choices=Role.values, default=Role.TALKER.value)
         invite.add_argument("--days", type=int, default=invitations.DAYS, help="how long it is good for")
         invite.add_argument("--note", default="", help="for whom it is")
+        actions.add_parser("invitations", help="every invitation that may still be used")
+        withdraw = actions.add_parser("withdraw", help="have an invitation open nothing")
+        withdraw.add_argument("number", type=int, help="as `people invitations` lists it")
         role = actions.add_parser("role", help="change a person's role")
         role.add_argument("name")
         role.add_argument("role", choices=Role.values)
         for action, says in (
             ("deactivate", "close an account: it signs in nowhere, and its keys open nothing"),
             ("activate", "open a closed account again"),
+            ("sign-out", "end the sessions in all browsers"),
+            ("remove-factor", "remove a lost second factor"),
             ("link", "print a link that sets a new password"),
         ):
             one = actions.add_parser(action, help=says)
@@ -53,7 +58,7 @@ class Command(TerminalCommand):
         remove.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
-        getattr(self, f"do_{action}")(**options)
+        getattr(self, f"do_{action.replace('-', '_')}")(**options)
 
     def do_list(self, **options: Any) -> None:
         for user in User.objects.select_related("account").order_by("username"):
@@ -78,6 +83,20 @@ class Command(TerminalCommand):
         deeds.note("people", "invitation made", about=f"{row}, {row.role}")
         self.stdout.write(self.place(address) + reverse("join", args=[secret]))
 
+    def do_invitations(self, **options: Any) -> None:
+        for row in invitations.open_ones():
+            note = visible(row.note, one_line=True)
+            said = f"{row.pk:<5} {row.prefix}…  {row.role:<14} until {row.ends_at:%Y-%m-%d %H:%M} UTC  {note}"
+            self.stdout.write(said.rstrip())
+
+    def do_withdraw(self, number: int, **options: Any) -> None:
+        row = invitations.open_ones().filter(pk=number).first()
+        if row is None:
+            raise CommandError(f"No invitation {number} is open: `people invitations` shows those that are.")
+        invitations.withdraw(row)
+        deeds.note("people", "invitation withdrawn", about=str(row))
+        self.stdout.write("The invitation opens nothing any more.")
+
     def do_role(self, name: str, role: str, **options: Any) -> None:
         user = self.find(name)
         before = self.tried(lambda: roles.give(user, Role(role)))
@@ -95,6 +114,20 @@ class Command(TerminalCommand):
         closing.activate(user)
         deeds.note("people", "account opened", whom=user)
         self.stdout.write(f"{name} may sign in again.")
+
+    def do_sign_out(self, name: str, **options: Any) -> None:
+        user = self.find(name)
+        number = closing.sign_out(user)
+        deeds.note("people", "signed out everywhere", whom=user, about=f"browsers: {number}")
+        self.stdout.write(f"{name} is signed out in all browsers.")
+
+    def do_remove_factor(self, name: str, **options: Any) -> None:
+        user = self.find(name)
+        number = closing.remove_factors(user)
+        deeds.note("people", "second factor removed", whom=user, refused=not number)
+        if not number:
+            raise CommandError(f"{name} had no second factor, and is signed out.")
+        self.stdout.write(f"{name} has no second factor now, and is signed out.")
 
     def do_link(self, name: str, address: str | None, **options: Any) -> None:
         user = self.find(name)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import nullcontext
+
 import pytest
 from asgiref.sync import sync_to_async
 
 from benchmarks.scripted.script import Line
 from benchmarks.worlds.ways import called
 from chat.models import Turn
+from environments.command import parser
+from environments.worlds import night
 from environments.worlds.browser.world import Browser
 from environments.worlds.harness import Sampling
 from environments.worlds.player import Way, play
@@ -62,3 +67,20 @@ async def test_a_model_that_reads_text_only_is_shown_the_tree_alone(client, worl
     assert (one.status, one.steps) == ("gave_up", 1)
     assert "image_data" not in answers.calls[0]
     assert "[1] checkbox" in answers.decoded(answers.calls[0]["ids"])
+
+
+async def test_a_model_that_sees_may_be_played_by_words_alone(client, world, answers, monkeypatch):
+    monkeypatch.setattr(night, "open_world", lambda *of: world)
+    monkeypatch.setattr(night, "Client", lambda *of, **more: nullcontext(client))
+    answers.script.lines.append(Line(called("terminate"), None, 1))
+    said = parser().parse_args(
+        ["worlds", "play", "--world", "browser:click-checkboxes", "--groups", "1", "--attempts", "1", "--no-pictures"]
+    )
+    played = []
+    await night.play_night(said, "http://testserver", "key", played.append, io.StringIO())
+    assert [one.status for one in played] == ["gave_up"]
+    (call,) = answers.calls
+    assert "image_data" not in call
+    assert SEEN not in (prompt := answers.decoded(call["ids"]))
+    assert "[1] checkbox" in prompt
+    assert not (await Turn.objects.aget(session__episode__pk=played[0].episode)).pictures  # so that it may train

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,8 @@ from environments.worlds.repo.world import Repo, RepoAttempt
 from tests.environments.worlds.repo.made import bash, commit, diff, play
 
 pytestmark = pytest.mark.bubblewrap
+
+ROOT = Path(__file__).parents[4]
 
 WRONG = "def double(n):\n    return n + 2\n"
 RIGHT = "def double(n):\n    return n * 2\n"
@@ -117,3 +122,20 @@ def test_lines_that_are_no_task_are_named_by_number(tmp_path, mirror):
         ":3: ana__twice-1 is there twice.",
         "",
     ]
+
+
+def test_the_example_of_the_docs_makes_a_mirror_and_a_line_that_can_be_played(tmp_path):
+    page = (ROOT / "docs" / "how-to" / "bring-repositories.md").read_text()
+    example, _, played = page.split("```sh\n")[1].split("```")[0].partition("python3 -m environments worlds play ")
+    said = subprocess.run(
+        ["bash", "-ec", example],
+        cwd=tmp_path,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout.endswith("1 of 1 can be played.\n"), said.stderr
+    assert played.strip() == "--world repo:tasks.jsonl"
+    ready = Repo(tmp_path / "tasks.jsonl", kind="bubblewrap").prepare("ana__twice-1")
+    assert play(ready, "sed -i 's/+ 2/* 2/' twice.py").ending == "solved"
+    assert play(ready).value == -1.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from lab.worlds.__main__ import laid_over, main, parse, planned, recipe
+from lab.worlds.__main__ import TINY, laid_over, main, parse, planned, recipe
 from lab.worlds.demonstration.arms import ARMS, Arm
 from lab.worlds.demonstration.arms import recipe as of_arm
 from training.line_recipes import usable
@@ -20,8 +22,8 @@ from training.line_recipes import usable
         (["--updates", "0"], "There is at least one seed, and every size is at least 1."),
         (["--set", "lr"], "--set reads KNOB=VALUE, as in --set lr=0.001: 'lr'."),
         (
-            ["--world", "terminal"],
-            "In the world terminal the tiny model alone has a warm start: add --tiny.",
+            ["--world", "terminal", "--smollm"],
+            "In the world terminal the tiny model alone has a warm start: name no other.",
         ),
         (["--model", "nowhere"], "nowhere holds no model: make model brings it."),
     ],
@@ -39,19 +41,36 @@ def test_arms_seeds_and_sizes_are_the_plans() -> None:
     assert (plan.seeds, plan.marks, plan.batch) == ((3, 1), (0, 3, 6, 7), 32)
     assert [arm.name for arm in planned(parse([])).arms] == ["outcome", "index"]
     assert [arm.name for arm in planned(parse(["--world", "terminal"])).arms] == ["outcome"]  # no rule scores its steps
-    tiny = [planned(parse(["--tiny", *more])) for more in ([], ["--updates", "12", "--every", "4"])]
-    assert [plan.marks for plan in tiny] == [(0, 5), (0, 4, 8, 12)]  # what is said goes before what a tiny one plays
+    every = [planned(parse(model)).marks for model in ([], ["--tiny"], ["--smollm"])]
+    assert every == [(0, 5, 10)] * 3  # so that the last line has "0" and "10"
     assert laid_over(["gate={}", "baseline=pooled", "lr=1e-3"]) == {"gate": {}, "baseline": "pooled", "lr": 0.001}
 
 
 @pytest.mark.parametrize("arm", ARMS.values(), ids=ARMS)
 def test_a_line_can_learn_by_the_recipe_of_each_arm_also_of_the_tiny_model(arm: Arm) -> None:
-    for more in ([], ["--tiny"]):
+    for more in (["--smollm"], ["--tiny"]):
         own = of_arm(arm, attempts=32, laid_over=recipe(parse(more)))
         assert usable(own).baseline == arm.baseline
 
 
 def test_the_tiny_model_learns_without_an_anchor_unless_another_recipe_is_set() -> None:
-    assert recipe(parse(["--set", "lr=0.1"])) == {"lr": 0.1}
+    for other in (["--smollm"], ["--model", "folder"], ["--warm", "folder"]):
+        assert recipe(parse([*other, "--set", "lr=0.1"])) == {"lr": 0.1}
+    assert recipe(parse([])) == recipe(parse(["--tiny", "--model", "folder"])) == TINY
     own = recipe(parse(["--tiny", "--set", "lr=0.1"]))
     assert (own["beta"], own["lr"]) == (0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "brings"),
+    [([], [], False), (["TINY=1"], ["--tiny"], False), (["SMOLLM=1"], ["--smollm"], True)],
+)
+def test_make_plays_the_tiny_model_unless_another_is_named(settings: list[str], flags: list[str], brings: bool) -> None:
+    root = Path(__file__).parents[4]
+    environment = {name: value for name, value in os.environ.items() if name not in ("TINY", "SMOLLM", "MODEL")}
+    said = subprocess.run(
+        ["make", "-n", "worlds", *settings], cwd=root, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    (line,) = [line for line in said.replace("\\\n", " ").splitlines() if "-m lab.worlds" in line]
+    assert [word for word in line.split() if word in ("--tiny", "--smollm", "--model")] == flags
+    assert any(line.rstrip().endswith(" model") for line in said.splitlines()) is brings

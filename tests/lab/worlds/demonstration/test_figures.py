@@ -42,7 +42,7 @@ def holds(figures: Figures) -> dict[str, bool | None]:
 
 def test_the_last_line_has_each_arm_after_each_examination() -> None:
     line = json.loads(json.dumps(Figures(PLAN.as_json(), rows()).line))
-    assert line == {"outcome": {"5": 0.25, "10": 0.4}, "index": {"5": 0.5, "10": 0.6}}
+    assert line == {"outcome": {"0": 0.2, "5": 0.25, "10": 0.4}, "index": {"0": 0.2, "5": 0.5, "10": 0.6}}
 
 
 def test_the_lead_is_of_the_same_tasks() -> None:
