@@ -92,14 +92,11 @@ async def playwright() -> AsyncIterator[Playwright]:
         yield driver
 
 
-ELSEWHERE: dict[str, str] = {}
-"""The hosts that a test leads its browser to on purpose, by the test's name: all others ask none but their own."""
-
 PARTS_OF_PAGES = {"script", "stylesheet", "font", "image"}
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def open_tab(request, site, ana, client, chromium, playwright):
+async def open_tab(site, ana, client, chromium, playwright):
     """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
     await sync_to_async(client.force_login)(ana)
     cookies = [{"name": name, "value": cookie.value, "url": site} for name, cookie in client.cookies.items()]
@@ -113,7 +110,8 @@ async def open_tab(request, site, ana, client, chromium, playwright):
     context = await browser.new_context(viewport={"width": 1200, "height": 800})
     await context.add_cookies(cookies)
     await be_patient(context)
-    watch(context, {urlsplit(site).netloc, ELSEWHERE.get(request.node.originalname, "")}, complaints)
+    own = urlsplit(site)
+    watch(context, {own.netloc, f"localhost:{own.port}"}, complaints)  # there a browser has passkeys
 
     async def open_tab(path: str = "/") -> Page:
         tab = await new_tab(context)
