@@ -3,8 +3,8 @@
 With --seed it first fills an empty database with 100,000 turns, 1,000 chats, 500 checkpoints and what goes with them:
 a SQLite of its own in FOLDER, or --database (PostgreSQL: an empty one). Then each page that the urlconf names is asked
 for as an administrator and as a talker, through Django's own client, without Redis and without an engine: milliseconds
-until it is there, by the clock and of a processor, its queries and its size. Fails where a page takes more than 150 ms
-of a processor in one of twenty times, 12 queries or 200 kB.
+until it is there, by the clock and of a processor, its queries and the size of its HTML. Fails where a page takes more
+than 150 ms of a processor in one of twenty times, 12 queries or 200 kB.
 """
 
 from __future__ import annotations

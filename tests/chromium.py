@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -19,7 +20,7 @@ from asgiref.sync import sync_to_async
 from installation import diagnosis
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page, Playwright
+    from playwright.async_api import BrowserContext, Page, Playwright, Request, Response
 
 PATIENCE_MS = 60_000
 """How long what is to come is waited for: a machine that also trains is slow, and patience costs nothing."""
@@ -91,6 +92,9 @@ async def playwright() -> AsyncIterator[Playwright]:
         yield driver
 
 
+PARTS_OF_PAGES = {"script", "stylesheet", "font", "image"}
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def open_tab(site, ana, client, chromium, playwright):
     """A signed-in tab; further ones share its session. Whatever the page complains of fails the test."""
@@ -106,6 +110,8 @@ async def open_tab(site, ana, client, chromium, playwright):
     context = await browser.new_context(viewport={"width": 1200, "height": 800})
     await context.add_cookies(cookies)
     await be_patient(context)
+    own = urlsplit(site)
+    watch(context, {own.netloc, f"localhost:{own.port}"}, complaints)  # there a browser has passkeys
 
     async def open_tab(path: str = "/") -> Page:
         tab = await new_tab(context)
@@ -118,6 +124,23 @@ async def open_tab(site, ana, client, chromium, playwright):
     yield open_tab
     await browser.close()
     assert complaints == []
+
+
+def watch(context: BrowserContext, hosts: set[str], complaints: list[str]) -> None:
+    """Note each request to another host than these, and each script, font and picture that did not come. Of neither is
+    there anything in the console but what it says of each answer with such a status; of styles there is."""
+
+    def asked(request: Request) -> None:
+        to = urlsplit(request.url)
+        if to.scheme in ("http", "https", "ws", "wss") and to.netloc not in hosts:
+            complaints.append(f"asked another host: {request.url}")
+
+    def answered(response: Response) -> None:
+        if response.status >= 400 and response.request.resource_type in PARTS_OF_PAGES:
+            complaints.append(f"{response.status}: {response.url}")
+
+    context.on("request", asked)
+    context.on("response", answered)
 
 
 async def be_patient(context: BrowserContext) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import django
 import pytest
-from whitenoise.middleware import WhiteNoiseMiddleware
 
 from installation.places import ROOT
+from webapp.serving import static_files
 
 
-class StaticFiles(WhiteNoiseMiddleware):
+class StaticFiles(static_files.StaticFiles):
     """A client of a test reads the middleware anew: to look at each static file again takes longer than to answer."""
 
     kept: dict[str, Any] = {}

@@ -22,7 +22,7 @@ REDIS_URL = "redis://127.0.0.1:1/0"  # none answers: a test that wants one bring
 CELERY_BROKER_URL = "memory://"
 DISK_RESERVE_MB = 0  # what is free on this machine is no matter of a test
 SHADOW_SHARE = 0.0  # drawn by a turn's number, which is another one each time
-MIDDLEWARE = ["tests.kept.StaticFiles" if "whitenoise" in name else name for name in MIDDLEWARE]  # noqa: F405  the real ones
+MIDDLEWARE = ["tests.kept.StaticFiles" if "static_files" in name else name for name in MIDDLEWARE]  # noqa: F405  the real ones
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 # What every test that commits begins with is written anew before it: not the permissions, of which nothing here asks.

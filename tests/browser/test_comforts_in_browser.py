@@ -259,3 +259,40 @@ async def test_the_sign_in_page_has_the_theme_and_the_manifest_and_no_keys(open_
     assert "data-theme-switch" in html
     assert 'rel="manifest"' in html
     assert "all-keys" not in html
+
+
+async def test_the_second_skip_link_leads_to_the_newest_reply(open_tab, session, engine):
+    tab = await open_tab(f"/chats/{session.pk}/")
+    turns, focused = tab.locator("#turns > article"), tab.locator("*:focus")
+    for number in range(1, 4):  # the second and the third were not there when the page came
+        await tab.get_by_label("Your message").fill(f"Say {number}")
+        await tab.keyboard.press("Enter")
+        await expect(tab.locator(".turn.served")).to_have_count(number)
+        await tab.get_by_role("link", name="Skip to content").focus()
+        await tab.keyboard.press("Tab")
+        await expect(focused).to_have_text("To the newest reply")
+        await tab.keyboard.press("Enter")
+        await expect(turns.last).to_be_focused()
+        await expect(turns.last).to_have_accessible_name(f"Turn {number}")
+        await tab.keyboard.press("Tab")
+        await expect(turns.last.locator("*:focus")).to_have_count(1)
+
+
+async def test_without_scripts_the_second_skip_link_leads_to_the_newest_reply(
+    open_tab, session, engine, chromium, playwright, site, client
+):
+    tab = await open_tab(f"/chats/{session.pk}/")
+    for number in (1, 2):
+        await tab.get_by_label("Your message").fill(f"Say {number}")
+        await tab.keyboard.press("Enter")
+        await expect(tab.locator(".turn.served")).to_have_count(number)
+    browser = await playwright.chromium.connect(chromium.address)
+    context = await browser.new_context(java_script_enabled=False)
+    await context.add_cookies(await tab.context.cookies())
+    plain = await context.new_page()
+    await plain.goto(f"{site}/chats/{session.pk}/")
+    link = plain.get_by_role("link", name="To the newest reply")
+    await link.focus()
+    await plain.keyboard.press("Enter")
+    await expect(plain.locator("#turns > article").last).to_be_focused()
+    await browser.close()
