@@ -8,10 +8,23 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from checkpoints.models import Checkpoint
 from gpu_workers.errors import AdapterInvalid
+
+SAYS = {
+    "let go": gettext_noop("The weights of %(checkpoint)s were let go of: they are not on this disk any more."),
+    "gone": gettext_noop("The weights of %(checkpoint)s are gone: %(path)s is not in the data folder."),
+    "not of it": gettext_noop("%(file)s lies in the folder of %(checkpoint)s, and was not written with its weights."),
+    "missing": gettext_noop("%(file)s of %(checkpoint)s is missing: its weights are not whole."),
+    "unreadable": gettext_noop("%(file)s of %(checkpoint)s cannot be read: %(why)s."),
+    "changed": gettext_noop("%(file)s of %(checkpoint)s is not the file that was written: its checksum differs."),
+    "runs code": gettext_noop(
+        "%(file)s lies with %(whose)s: weights are taken in safetensors alone, which run no code."
+    ),
+}
+"""What a row may keep."""
 
 PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz", ".dill"))
 """Files that run code when they are read: no checkpoint of ours holds one, and some loaders prefer them."""
@@ -57,11 +70,11 @@ def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
     if folder is None:
         return
     if checkpoint.let_go_at is not None:
-        said = _("The weights of %(checkpoint)s were let go of: they are not on this disk any more.")
+        said = SAYS["let go"]
         raise WeightsChanged(said % {"checkpoint": checkpoint})
     if not folder.is_dir():
         if checkpoint.files:
-            said = _("The weights of %(checkpoint)s are gone: %(path)s is not in the data folder.")
+            said = SAYS["gone"]
             raise WeightsChanged(said % {"checkpoint": checkpoint, "path": checkpoint.path})
         return
     found = names(folder)
@@ -72,21 +85,21 @@ def verify(checkpoint: Checkpoint, *, with_optimizer: bool = False) -> None:
         return
     for name in found:
         if name not in checkpoint.files and Path(name).suffix.lower() in LOADED:
-            said = _("%(file)s lies in the folder of %(checkpoint)s, and was not written with its weights.")
+            said = SAYS["not of it"]
             raise WeightsChanged(said % {"file": name, "checkpoint": checkpoint})
     for name, written in checkpoint.files.items():
         if name in OPTIMIZERS and not with_optimizer:
             continue
         named = {"file": name, "checkpoint": checkpoint}
         if name not in found:
-            raise WeightsChanged(_("%(file)s of %(checkpoint)s is missing: its weights are not whole.") % named)
+            raise WeightsChanged(SAYS["missing"] % named)
         try:
             read = digest(folder / name)
         except OSError as error:
-            said = _("%(file)s of %(checkpoint)s cannot be read: %(why)s.")
+            said = SAYS["unreadable"]
             raise WeightsChanged(said % (named | {"why": error.strerror})) from error
         if read != written:
-            said = _("%(file)s of %(checkpoint)s is not the file that was written: its checksum differs.")
+            said = SAYS["changed"]
             raise WeightsChanged(said % named)
 
 
@@ -94,5 +107,5 @@ def refuse_pickles(found: list[str], whose: str) -> None:
     """Raises WeightsChanged when one of these files is in a form that runs code as it is read."""
     for name in found:
         if Path(name).suffix.lower() in PICKLES:
-            said = _("%(file)s lies with %(whose)s: weights are taken in safetensors alone, which run no code.")
+            said = SAYS["runs code"]
             raise WeightsChanged(said % {"file": name, "whose": whose})

@@ -20,9 +20,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db.models import Case, F, Max, Q, QuerySet, When, Window
 from django.db.models.functions import RowNumber
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
-from checkpoints import checksums, proofs
+from checkpoints import checksums, proofs, rulings
 from checkpoints.models import SHARED, Checkpoint, Line, Trial
 from core.errors import TalkbackError
 from gpu_workers.engine import fleet
@@ -38,6 +38,16 @@ from gpu_workers.errors import (
 )
 
 log = logging.getLogger(__name__)
+
+SAYS = {
+    "nameless": gettext_noop("%(checkpoint)s has no name that the engine could know its weights by."),
+    "exchanged": gettext_noop("%(live)s answers with full weights of its own, so %(checkpoint)s cannot be asked now."),
+    "no probe": gettext_noop(
+        "%(checkpoint)s came without a probe, so it cannot be told whether the engine answers with it."
+    ),
+    "exchanging": gettext_noop("Weights are being exchanged: ask again in a moment."),
+}
+"""What a row may keep."""
 
 WARM = 2
 """Retired checkpoints that stay loaded, so that the way back reads no file, and as many that wait for a person."""
@@ -85,7 +95,7 @@ async def ensure_loaded(checkpoint: Checkpoint, engine: Engine, *, makes_room: b
     proof fails, or an exchange is under way.
     """
     if checkpoint.kind != Checkpoint.Kind.BASE and not checkpoint.adapter:
-        said = _("%(checkpoint)s has no name that the engine could know its weights by.")
+        said = SAYS["nameless"]
         raise AdapterInvalid(said % {"checkpoint": checkpoint})
     if await engine.serving() != weights_of(checkpoint):
         await _reach(checkpoint, engine)
@@ -100,7 +110,7 @@ async def _reach(checkpoint: Checkpoint, engine: Engine) -> None:
         await restore(engine)
         await ensure_loaded(checkpoint, engine)
     elif engine.spare is None:
-        said = _("%(live)s answers with full weights of its own, so %(checkpoint)s cannot be asked now.")
+        said = SAYS["exchanged"]
         raise WeightsExchanged(said % {"live": live, "checkpoint": checkpoint})
     elif checkpoint.kind != Checkpoint.Kind.BASE:
         await sync_to_async(checksums.verify)(checkpoint)
@@ -142,8 +152,8 @@ async def _prove_again(checkpoint: Checkpoint, engine: Engine) -> None:
             await engine.unload_adapter(checkpoint.adapter)
     else:
         await engine.update_weights(settings.MODEL, version=BASE)
-    said = _("The engine does not answer with %(checkpoint)s. %(proof)s")
-    raise AdapterUnverified(said % {"checkpoint": checkpoint, "proof": proof.sentence})
+    said = rulings.SAYS["not answered"] % {"checkpoint": checkpoint}
+    raise AdapterUnverified(f"{said} {proof.sentence}")
 
 
 def believe(checkpoint: Checkpoint, engine: Engine) -> None:
@@ -197,7 +207,7 @@ async def _prove(
 ) -> proofs.Proof:
     probe = checkpoint.probe
     if not probe.get("logprobs"):
-        said = _("%(checkpoint)s came without a probe, so it cannot be told whether the engine answers with it.")
+        said = SAYS["no probe"]
         raise Unproven(said % {"checkpoint": checkpoint})
     prompt_ids, response_ids = probe["prompt_ids"], probe["response_ids"]
 
@@ -264,7 +274,7 @@ async def exchanging(wait_s: float = EXCHANGE_S) -> AsyncGenerator[None]:
                 break
             except BlockingIOError:
                 if monotonic() >= until:
-                    raise EngineUnavailable(_("Weights are being exchanged: ask again in a moment.")) from None
+                    raise EngineUnavailable(SAYS["exchanging"]) from None
             await asyncio.sleep(0.1)
         yield
 

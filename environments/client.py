@@ -93,7 +93,7 @@ class Client:
             limits=httpx.Limits(max_connections=None),
             transport=transport,
             trust_env=False,  # a proxy of the environment does not lead to this machine
-            verify=self.url.startswith("https:"),  # to read the certificates takes 40 ms
+            verify=not self.url.lower().startswith("http:"),  # to read the certificates takes 40 ms
         )
 
     def with_key(self, key: str) -> Client:
@@ -284,7 +284,7 @@ def retry_after_s(said: str, otherwise_s: float) -> float:
 
 
 def _object(answer: httpx.Response) -> dict[str, Any] | None:
-    """None where it is none, as of a page that a proxy shows while Talkback is started anew."""
+    """The object that an answer holds; None where it holds none, as a page that a proxy shows while Talkback starts."""
     try:
         return dict(answer.json())
     except (ValueError, TypeError):

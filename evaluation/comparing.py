@@ -43,7 +43,7 @@ USUAL_PROMPTS = 8
 
 OTHER_WEIGHTS = gettext_noop(
     "The engine answers with other whole weights than one of these two needs, and it serves whole weights one at a "
-    "time: compare checkpoints of one kind."
+    "time: compare adapters while it serves the base."
 )
 """A row keeps it."""
 

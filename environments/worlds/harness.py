@@ -21,6 +21,9 @@ Result = TypeVar("Result")
 
 FULL = "context_length_exceeded"
 
+LONGEST_CALL_S = 3600.0
+"""A world that has been at one thing for longer is taken to hang."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -51,24 +54,30 @@ class Hand:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "attempt")
-        self._since: float | None = None
+        self._until: float | None = None
 
     @property
-    def busy_s(self) -> float:
-        """For how long the world has been at what it was last asked; 0 where it is not asked."""
-        return 0.0 if self._since is None else monotonic() - self._since
+    def hangs(self) -> bool:
+        """Whether the world is still at what it should have done long ago."""
+        return self._until is not None and monotonic() > self._until
 
     async def do(self, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
         """Have the world do it. Called off meanwhile, this waits for its end: no call of a world is left half-way."""
+        return await self.do_within(LONGEST_CALL_S, work, *given, **named)
+
+    async def do_within(
+        self, most_s: float, work: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+    ) -> Result:
+        """The same of what may take so long before it is taken to hang."""
         doing = asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *given, **named))
-        self._since = monotonic()
+        self._until = monotonic() + most_s
         try:
             return await asyncio.shield(doing)
         except asyncio.CancelledError:
             await asyncio.wait([doing])
             raise
         finally:
-            self._since = None
+            self._until = None
 
     def end(self) -> None:
         self._pool.shutdown(wait=False)

@@ -26,8 +26,6 @@ Result = TypeVar("Result")
 LEASE_S = 600
 SIGNS = 3
 """So many times in a lease a player says that it is alive: one that is lost ends no attempt."""
-LONGEST_CALL_S = 3600.0
-"""A world that has been at one thing for longer hangs: the attempt is left to its lease, which ends it."""
 MOST_NAME = 200
 """Characters of a group's name."""
 MOST_REASON = 400
@@ -151,8 +149,9 @@ class _Night:
                 alive.cancel()
 
     async def _stay_alive(self, episode: str, hand: Hand) -> None:
-        """Say that this attempt is played: while it waits for its turn, or its world works, it asks for nothing."""
-        while hand.busy_s <= LONGEST_CALL_S:
+        """Say that this attempt is played: while it waits for its turn, or its world works, it asks for nothing. Where
+        its world hangs its lease ends it, so that its group is complete; its place here stays taken."""
+        while not hand.hangs:
             await asyncio.sleep(self.way.lease_s / SIGNS)
             with suppress(Unreachable):
                 try:

@@ -35,7 +35,9 @@ class Progress:
     ) -> None:
         if self._ticking is not None:
             self._ticking.cancel()
-            await asyncio.gather(self._ticking, return_exceptions=True)
+            await asyncio.wait([self._ticking])
+            if not self._ticking.cancelled():
+                self._ticking.result()  # raises what ended it
         if self._out.isatty() and self._said_at:
             self._out.write("\n")
             self._out.flush()

@@ -195,7 +195,7 @@ def _lines(stream: BinaryIO) -> Iterator[Example | Refused]:
         if len(line) > LONGEST_LINE:
             while line and not line.endswith(b"\n"):
                 line = stream.readline(LONGEST_LINE)
-            yield Refused(place, f"it has more than {LONGEST_LINE >> 20} MiB")
+            yield Refused(place, _("it has more than 1 MiB"))
         elif line.strip():
             yield _parsed(place, line)
 
@@ -213,7 +213,7 @@ def _json(stream: BinaryIO) -> Iterator[Example | Refused]:
     try:
         text = stream.read(MOST_JSON + 1)
         if len(text) > MOST_JSON:
-            yield Refused("the file", f"it has more than {MOST_JSON >> 20} MiB: write it as JSON lines")
+            yield Refused("the file", _("it has more than 8 MiB: write it as JSON lines"))
             return
         told = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -260,9 +260,9 @@ def _zipped(path: Path) -> Iterator[Example | Refused]:
             members = sorted((one for one in archive.infolist() if not one.is_dir()), key=lambda one: one.filename)
             if len(members) > MOST_FILES:
                 raise ImportRefused(_("A zip may hold 2,000 files at most: split it."))
-            if sum(one.file_size for one in members) > MOST_UNPACKED or any(
-                one.file_size > MOST_BYTES for one in members
-            ):
+            if any(one.file_size > MOST_BYTES for one in members):
+                raise ImportRefused(_("Unpacked, one of the zip's files has more than 64 MiB: split it."))
+            if sum(one.file_size for one in members) > MOST_UNPACKED:
                 raise ImportRefused(_("Unpacked, the zip has more than 256 MiB: split it."))
             yield from _members(archive, members)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:  # also: it wants a password

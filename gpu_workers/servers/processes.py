@@ -142,7 +142,10 @@ class EngineProcess:
         """True when it takes requests. False while paused as well: a reason to wait, never to kill it."""
         url = f"{self.url}{self._ready_path}"
         try:
-            return httpx.get(url, timeout=2.0, trust_env=False, verify=url.startswith("https:")).status_code == 200
+            return (
+                httpx.get(url, timeout=2.0, trust_env=False, verify=not url.lower().startswith("http:")).status_code
+                == 200
+            )
         except httpx.HTTPError:
             return False
 

@@ -36,7 +36,7 @@ function showSoon() {
 function showWaiting() {
   const due = waiting;
   waiting = [];
-  for (const { show } of due) show();
+  for (const { show } of due) queueMicrotask(show); // each by itself: one that fails takes no other with it
 }
 
 // What asks every few seconds asks again.

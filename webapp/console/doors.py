@@ -21,6 +21,7 @@ from checkpoints.models import Checkpoint
 from core.errors import TalkbackError
 from core.visible import visible
 from webapp.console import decisions
+from webapp.serving.retold import retold
 
 FACTOR = _("Your role needs a second factor beside the password: set one up here, and go on.")
 
@@ -95,5 +96,5 @@ def said_aloud(request: HttpRequest, act: Callable[[], Result]) -> Result | None
         return act()
     except TalkbackError as failure:
         request.refusal = failure  # type: ignore[attr-defined]  # the audit log says so
-        messages.error(request, str(failure), extra_tags="bad")
+        messages.error(request, retold(str(failure)), extra_tags="bad")
         return None

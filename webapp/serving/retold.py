@@ -12,14 +12,15 @@ from functools import cache
 
 from django.utils.translation import get_language, gettext
 
-from checkpoints import guard_rule, proofs, rulings
+from checkpoints import checksums, guard_rule, loading, proofs, rulings
 from gate import agent_pairs, agent_part, findings, meter
 from training.agents import alarms
 from training.provenance import cleaning, retention, taints
 
 SAYS = (
-    *(findings.SAYS, meter.SAYS, agent_pairs.SAYS, agent_part.SAYS),
-    *(proofs.SAYS, guard_rule.SAYS, rulings.SAYS, taints.SAYS, cleaning.SAYS, retention.SAYS, alarms.SAYS),
+    *(findings.SAYS, meter.SAYS, agent_pairs.SAYS, agent_part.SAYS, alarms.SAYS),
+    *(checksums.SAYS, loading.SAYS, proofs.SAYS, guard_rule.SAYS, rulings.SAYS),
+    *(taints.SAYS, cleaning.SAYS, retention.SAYS),
 )
 
 VALUE = re.compile(r"%\((\w+)\)s")

@@ -17,7 +17,7 @@ from environments.client import Client
 from environments.sandboxes.sandbox import PATH, Mount, Result
 from environments.sandboxes.trees import read_folder
 from environments.worlds.base import Outcome, WorldFailed
-from environments.worlds.harness import Course, Hand
+from environments.worlds.harness import LONGEST_CALL_S, Course, Hand
 from environments.worlds.harnesses.door import Door
 from environments.worlds.harnesses.hosting import TASK_FILE, Guest, HostingAttempt
 from environments.worlds.harnesses.processes import run_here
@@ -96,7 +96,9 @@ class Visit:
         env = self._told(attempt, f"http://127.0.0.1:{PORT}/v1", TASK_FILE, left_s)
         forward = ["python3", "-I", "-S", "-c", FORWARDER, DOOR_AT, str(PORT)]
         argv = [*forward, "bash", "--noprofile", "--norc", "-c", self.harness.command]
-        running = asyncio.ensure_future(hand.do(attempt.enter, argv, env=env, timeout_s=left_s))
+        running = asyncio.ensure_future(
+            hand.do_within(left_s + LONGEST_CALL_S, attempt.enter, argv, env=env, timeout_s=left_s)
+        )
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:  # what is called off need not wait for the harness's time

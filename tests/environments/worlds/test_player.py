@@ -15,7 +15,7 @@ from chat.replying import replies
 from checkpoints.models import Checkpoint
 from environments.client import Refused
 from environments.errors import SandboxUnavailable
-from environments.worlds import player
+from environments.worlds import harness, player
 from environments.worlds.base import Call, Seen
 from environments.worlds.harness import Sampling
 from environments.worlds.player import Way, play
@@ -257,7 +257,7 @@ async def test_an_attempt_that_asks_for_nothing_while_its_world_works_keeps_its_
 
 async def test_an_attempt_whose_world_hangs_is_left_to_its_lease(client, keeps_till, monkeypatch):
     monkeypatch.setattr(player, "SIGNS", 6_000)  # of 600 s: every tenth of a second
-    monkeypatch.setattr(player, "LONGEST_CALL_S", 0.0)
+    monkeypatch.setattr(harness, "LONGEST_CALL_S", 0.0)
     goes_on, is_left, stay_alive = threading.Event(), asyncio.Event(), player._Night._stay_alive
 
     async def note(*about) -> None:

@@ -100,7 +100,8 @@ def _failed_alike(worlds: Sequence[success.World]) -> list[tuple[attempts.Row, l
     by_reason: dict[str, list[attempts.Row]] = defaultdict(list)
     for world in worlds:
         for row in world.unscorable:
-            by_reason[row.why].append(row)
+            if row.episode.ending == Episode.Ending.INFRA_ERROR and row.episode.reason:
+                by_reason[row.why].append(row)
     return [
         (max(rows, key=lambda row: row.episode.created_at), [row.episode.group.world for row in rows])
         for rows in by_reason.values()
