@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Talkback's command line: `python manage.py help`."""
+"""Talkback's command line: `python3 manage.py help`."""
 
 import os
 import sys

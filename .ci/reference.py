@@ -191,7 +191,7 @@ def commands() -> str:
 
 {MADE}
 
-`make help` lists what `make` does. These are of `python manage.py`; `--help` says more of each.
+`make help` lists what `make` does. These are of `python3 manage.py`; `--help` says more of each.
 
 {listed}
 

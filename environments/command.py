@@ -220,7 +220,7 @@ def _is_file(text: str) -> bool:
 def _client(said: argparse.Namespace) -> Client:
     if not said.key:
         raise Unplayable(
-            f"Give an API key with --key or in {KEY}; `python manage.py create_key --name play` makes one."
+            f"Give an API key with --key or in {KEY}; `python3 manage.py create_key --name play` makes one."
         )
     return Client(said.url, said.key)
 

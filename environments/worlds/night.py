@@ -158,7 +158,7 @@ def _harness(said: argparse.Namespace) -> Harness:
 def require_key(key: str) -> None:
     """Raises Unplayable where none was given."""
     if not key:
-        made = "`python manage.py create_key --name play --scope chat --scope episodes` makes one"
+        made = "`python3 manage.py create_key --name play --scope chat --scope episodes` makes one"
         raise Unplayable(f"Give an API key with --key or in {KEY}; {made}.")
 
 

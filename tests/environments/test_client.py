@@ -110,6 +110,14 @@ async def test_patience_ends_with_what_to_do() -> None:
         await ask(talkback.client(patience_s=0.0))
 
 
+@pytest.mark.parametrize("url", ["https://talk.example.org", "HTTPS://talk.example.org", "talk.example.org"])
+def test_who_answers_is_verified_unless_the_address_says_that_it_is_plain(url, monkeypatch) -> None:
+    verified: list[bool] = []
+    monkeypatch.setattr("environments.client.httpx.AsyncClient", lambda **options: verified.append(options["verify"]))
+    Client(url, "key")
+    assert verified == [True]
+
+
 async def test_a_page_in_place_of_an_answer_is_no_answer() -> None:
     """As a proxy shows one while Talkback is started anew."""
     talkback = FakeTalkback(httpx.Response(200, text="<p>Back soon</p>"), httpx.Response(200, json=[1]), ok(REPLY))

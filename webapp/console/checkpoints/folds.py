@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import path
 from django.utils.functional import Promise
@@ -38,6 +38,8 @@ Look = Callable[[Checkpoint, User], Mapping[str, Any]]
 def figures(checkpoint: Checkpoint, user: User) -> Mapping[str, Any]:
     """The gate's checks, replies side by side, what else the exam was made of, and how the learning went."""
     examination = getattr(checkpoint, "examination", None)
+    if examination is None:
+        raise Http404("it was not examined")
     pairs = exams.pairs(examination)
     line = [checkpoint, *lineage.ancestors(checkpoint)[1:]] if Run.that_made(checkpoint) else []
     return {
