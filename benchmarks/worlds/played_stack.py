@@ -44,7 +44,6 @@ class PlayedStack(Stack):
     def player(self, world: str, *more: str, **environment: str) -> subprocess.Popen[str]:
         """Start a player, which prints a JSON line an attempt."""
         command = [sys.executable, "-m", "environments", "worlds", "play", "--world", world, "--url", self.url]
-        command += ["--keep", ""]  # the engine's script knows the tasks that the seed draws
         given = {"TALKBACK_KEY": self.key, "PYTHONPATH": self.environment["PYTHONPATH"], **environment}
         return subprocess.Popen(
             [*command, "--json", *more],

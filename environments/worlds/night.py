@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO, get_args
@@ -24,8 +23,6 @@ from environments.worlds.width import Width
 
 GROUPS = 16
 """How many tasks are played where `--groups` is left out."""
-PLAYED = "played"
-"""The folder of counts in DATA_DIR, where `--keep` is left out."""
 PATIENCE_S = 600.0
 """How long a request is tried again, as while Talkback is started anew."""
 
@@ -43,12 +40,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="name@number that is to play; left out: what answers the key")
     parser.add_argument("--tasks", nargs="+", metavar="ID", help="only these of the tasks that are drawn")
     parser.set_defaults(harness=None)
-    parser.add_argument(
-        "--keep",
-        metavar="FOLDER",
-        help="of counts, by which what is always or never solved is played less; left out: played in DATA_DIR or var, "
-        "where that can be written; '': none",
-    )
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="play what is always or never solved less often")
     parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="keep screenshots of the world browser here")
     parser.add_argument("--no-pictures", action="store_true", help="let a model that sees play by words alone")
     add_sampling(parser)
@@ -86,8 +78,7 @@ async def play_night(
     Raises as `play` does, and Unplayable where what is said cannot be played."""
     require_key(key)
     world = open_world(said.world, said.answers, said.pictures)
-    folder = kept_in(said)
-    kept = Kept(folder, world) if folder else None
+    kept = Kept(said.keep, world) if said.keep else None
     tasks = _tasks(said, world, kept)
     wanted = min(held_at_once(said.parallel, world, out), len(tasks) * said.attempts)
     width = Width(min(wanted, most) if most else wanted)
@@ -115,15 +106,6 @@ async def play_night(
         )
         async with progress:
             await play(client, world, tasks, said.attempts, way=way, width=width, on_played=note)
-
-
-def kept_in(said: argparse.Namespace) -> Path | None:
-    """The folder of counts; None: all tasks are played alike. Tasks that are named are those that the seed draws, so
-    that no count decides whether they are there."""
-    if said.keep is not None:
-        return Path(said.keep) if said.keep else None
-    data = Path(os.environ.get("DATA_DIR") or "var")
-    return data / PLAYED if not said.tasks and data.is_dir() and os.access(data, os.W_OK) else None
 
 
 def held_at_once(asked: int | None, world: World, out: TextIO) -> int:

@@ -36,7 +36,7 @@ class Progress:
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
-            if not self._ticking.cancelled():
+            if error is None and not self._ticking.cancelled():
                 self._ticking.result()  # raises what ended it
         if self._out.isatty() and self._said_at:
             self._out.write("\n")

@@ -8,5 +8,6 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   newest.tabIndex = -1; // an article takes a focus only so
   newest.focus({ preventScroll: true });
-  newest.scrollIntoView({ block: "start" });
+  const area = newest.closest(".scroll"); // the list of messages alone: the page itself stays
+  area.scrollTop += newest.getBoundingClientRect().top - area.getBoundingClientRect().top - 24;
 });

@@ -21,7 +21,7 @@ from core.states import Stateful
 from episodes.models import counts
 from judge.votes import judges, polling
 from judge.votes.naming import JudgesInvalid
-from training import batches, hours, line_recipes
+from training import batches, hours, learnable, line_recipes
 from training.batches import Filling
 from training.config import Recipe
 from training.hours import HoursInvalid, Wait
@@ -150,6 +150,8 @@ def count_states(
 
 def waiting(run: Run | None) -> Wait | None:
     """Why the queued run, or without one the next batch, does not begin now."""
+    if reason := learnable.why_not():
+        return Wait(reason.rstrip("."), None)
     try:
         return hours.waiting(run)
     except HoursInvalid as error:

@@ -23,7 +23,7 @@ from core.errors import TalkbackError
 from feedback.models import Feedback
 from judge.models import Hint, Vote
 from judge.samples import redaction
-from training import batches, hours, line_recipes
+from training import batches, hours, learnable, line_recipes
 from training.config import RecipeInvalid
 from training.models import Run
 from training.next_run import forecast, next_lessons
@@ -205,6 +205,7 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     batch, played = batches.filled_with({SHARED: recipe})[SHARED]
     now, by_itself = next_lessons.claimed(recipe, batch, played)
     try:
+        learnable.require()
         expected = forecast.of_samples(recipe, now, live=standing.live)
         said = expected.sentence
     except TalkbackError as failure:

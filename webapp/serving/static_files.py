@@ -62,6 +62,8 @@ class Packed:
     def get_response(self, method: str, asked: dict[str, Any]) -> Response:
         if method not in ("GET", "HEAD") or self.body is None:
             return self.plain.get_response(method, asked)
+        if asked.get("HTTP_IF_RANGE", self.plain.etag) != self.plain.etag:  # the rest of another form than the plain one
+            asked = {name: value for name, value in asked.items() if name != "HTTP_RANGE"}
         if "HTTP_RANGE" in asked or not takes_gzip(asked.get("HTTP_ACCEPT_ENCODING", "")):
             answer = self.plain.get_response(method, asked)
             return Response(answer.status, [*answer.headers, VARY], answer.file)
@@ -83,4 +85,5 @@ class StaticFiles(WhiteNoiseMiddleware):
     def get_static_file(self, path: str, url: str, stat_cache: dict[str, Any] | None = None) -> StaticFile | Packed:
         plain = super().get_static_file(path, url, stat_cache)
         is_packed_already = len(plain.alternatives) > 1  # beside a file of STATIC_ROOT lies what whitenoise made of it
-        return plain if is_packed_already else Packed(path, plain)
+        has_no_date = plain.etag is None  # as in images that are built alike each time
+        return plain if is_packed_already or has_no_date else Packed(path, plain)

@@ -40,13 +40,6 @@ def small(settings, wide_model):
     settings.MODEL_NAME = "talkback"
 
 
-@pytest.fixture(autouse=True)
-def data_dir(tmp_path, monkeypatch):
-    """No counts where tests are run; those that want some make this folder."""
-    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
-    return tmp_path / "data"
-
-
 @pytest.fixture
 def key(ana):
     return issue(ana)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import threading
 
 import pytest
@@ -79,25 +78,6 @@ def test_what_is_always_solved_is_counted_and_a_night_keeps_its_tasks(play, tmp_
     assert again == first
     assert json.loads((tmp_path / "till.json").read_text()) == kept
     assert [file.name for file in tmp_path.iterdir()] == ["till.json"]
-
-
-def test_counts_are_kept_beside_the_data_where_no_folder_is_said_and_nowhere_where_none_is_wanted(play, data_dir):
-    play()
-    assert not data_dir.exists()  # a player on another machine has no folder of data
-    data_dir.mkdir()
-    play("--night", "b", "--keep", "")
-    play("--night", "c", "--tasks", Till().tasks("train", 2, 1)[0].id)
-    assert not list(data_dir.iterdir())
-    play("--night", "d")
-    told = json.loads((data_dir / "played" / "till.json").read_text())
-    assert list(told["tasks"].values()) == [[2, 2], [2, 2]]
-    (data_dir / "played").rename(data_dir / "before")
-    data_dir.chmod(0o500)
-    code = play("--night", "e")[0]
-    data_dir.chmod(0o700)
-    assert code == 0
-    if os.geteuid():  # root writes everywhere
-        assert not (data_dir / "played").exists()
 
 
 def test_a_world_with_few_tasks_is_played_whole_where_no_number_is_said(site, key, keeps_till, capsys, monkeypatch):

@@ -115,7 +115,7 @@ class Command(TerminalCommand):
 def zipped(folder: Path) -> Iterator[IO[bytes]]:
     """A folder's files as the zip that is read of them. Links are left out: they lead anywhere."""
     with tempfile.TemporaryFile() as made:
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
             for file in sorted(folder.rglob("*")):
                 if file.is_file() and not file.is_symlink():
                     archive.write(file, file.relative_to(folder).as_posix())
