@@ -127,8 +127,9 @@ async def open_tab(site, ana, client, chromium, playwright):
 
 
 def watch(context: BrowserContext, hosts: set[str], complaints: list[str]) -> None:
-    """Note each request to another host than these (CSP holds sockets off), and each script, font and picture that did not come. Of neither is
-    there anything in the console but what it says of each answer with such a status; of styles there is."""
+    """Note each request to another host than these, and each script, font and picture that did not come. Of neither is
+    there anything in the console but what it says of each answer with such a status; of styles there is. CSP holds off
+    sockets."""
 
     def asked(request: Request) -> None:
         to = urlsplit(request.url)

@@ -8,11 +8,13 @@ import pytest
 from django.core import checks
 from django.core.management import CommandError, call_command
 from transformers import AutoModelForCausalLM, Qwen3VLConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from training import batches, runs, tasks
 from training.config import Recipe
-from training.learnable import NotLearnable, why_not
+from training.learnable import NotLearnable, causal_types, why_not
 from training.models import Run, Sample
+from webapp.console import board
 
 RECIPE = Recipe(batch_size=1)
 SMALL = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
@@ -62,7 +64,18 @@ def test_each_start_warns_of_such_a_model_and_is_not_held_up_by_it(settings, see
     assert not warning.is_serious()
 
 
-@pytest.mark.parametrize("config", [{"model_type": "llama"}, {"model_type": "gemma3", "vision_config": {"depth": 1}}])
+def test_the_types_that_are_read_without_torch_are_those_that_transformers_loads():
+    assert causal_types() == set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def test_the_overview_says_why_nothing_is_learned(settings, sees):
+    settings.MODEL = str(sees)
+    assert "have MODEL name a text model" in board.waiting(None).sentence(16)
+
+
+@pytest.mark.parametrize(
+    "config", [[], {"model_type": "llama"}, {"model_type": "gemma3", "vision_config": {"depth": 1}}]
+)
 def test_what_loads_as_a_language_model_is_learned_whether_it_sees_or_not(settings, tmp_path, config):
     (tmp_path / "config.json").write_text(json.dumps(config))
     settings.MODEL = str(tmp_path)

@@ -62,7 +62,9 @@ class Packed:
     def get_response(self, method: str, asked: dict[str, Any]) -> Response:
         if method not in ("GET", "HEAD") or self.body is None:
             return self.plain.get_response(method, asked)
-        if asked.get("HTTP_IF_RANGE", self.plain.etag) != self.plain.etag:  # the rest of another form than the plain one
+        if (
+            asked.get("HTTP_IF_RANGE", self.plain.etag) != self.plain.etag
+        ):  # the rest of another form than the plain one
             asked = {name: value for name, value in asked.items() if name != "HTTP_RANGE"}
         if "HTTP_RANGE" in asked or not takes_gzip(asked.get("HTTP_ACCEPT_ENCODING", "")):
             answer = self.plain.get_response(method, asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 
 import pytest
@@ -371,6 +372,7 @@ def test_the_command_takes_a_folder_as_the_zip_of_it(db, home, tmp_path, capsys)
     (folder / "more").mkdir(parents=True)
     (folder / "hello.prompt.md").write_text("Say hello.")
     (folder / "hello.completion.md").write_text("Hello.")
+    os.utime(folder / "hello.completion.md", (0, 0))  # of 1970, which a zip cannot say
     (folder / "more" / "rows.jsonl").write_text(json.dumps(pairs(1)[0]) + "\n{")
     (tmp_path / "secret.jsonl").write_text(json.dumps(pairs(1)[0]))
     (folder / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
