@@ -165,7 +165,10 @@ def test_pages_show_what_the_version_before_wrote(house: Path, client):
     pages += ["/console/", "/console/checkpoints/tree/", "/console/audit/", "/console/ledger/", "/console/rewards/"]
     bad = [(page, answer.status_code) for page in pages if (answer := client.get(page)).status_code != 200]
     assert bad == []
-    assert "58% of its replies to different prompts differ" in client.get("/console/checkpoints/1/").content.decode()
+    assert (
+        "58% of its replies to different prompts differ"
+        in client.get("/console/checkpoints/1/figures/").content.decode()
+    )
 
 
 def test_an_older_database_is_refused_in_one_sentence_and_left_alone(old: Path):

@@ -134,16 +134,19 @@ class Door:
             return
         self.asked += 1
         async with self.replies:
-            sent_at = monotonic()
+            sent_at, has_tools = monotonic(), TOOLS.search(body) is not None
             try:
                 async with self.agent.relay(method, path, body, headers) as answer:
+                    if not answer.is_success:  # kept first: a harness may hang up, or end, as soon as it sees that
+                        self._note(answer.status_code, await answer.aread(), sent_at, has_tools=has_tools)
                     said = await _hand_over(answer, writer)
             except httpx.TransportError as error:
                 self.fault = f"Talkback could not be reached: {str(error) or type(error).__name__}."
                 self.is_full = False
                 self.replies.width.press(sent_at)
                 return  # the connection's end says so too, also in the middle of an answer
-            self._note(answer.status_code, said, sent_at, has_tools=TOOLS.search(body) is not None)
+            if answer.is_success:
+                self._note(answer.status_code, said, sent_at, has_tools=has_tools)
 
     def _note(self, status: int, said: bytes, sent_at: float, *, has_tools: bool) -> None:
         """Keep what one answer says of the attempt."""

@@ -53,6 +53,7 @@ PEOPLES = ("chat:search", "chat:session", "console:checkpoint", "console:hint", 
 CODES = {
     "console:recipe": re.compile(r'[A-Z][a-z]*( [a-z]+)*|"?[a-z]+"?'),  # knobs by name, and their values
     "privacy:home": re.compile("card|iban|password|phone|email|key|talkback"),  # as they stand where one was removed
+    "console:checkpoint_made": re.compile(r'[A-Z][a-z]*( [a-z]+)*|"?[a-z]+"?'),
     "console:judges": re.compile("base|cases|trained"),  # names of yardsticks and of judges
     "console:judge ": re.compile("adapter"),
     "console:clients": re.compile("[a-z ]+"),  # names of rule files and of marks

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
+
+import httpx
 import pytest
 
-from environments.worlds.harnesses.door import _read_head, _Unheard
+from environments.worlds.harness import FULL
+from environments.worlds.harnesses.door import Door, _read_head, _Unheard
+from environments.worlds.width import Width
 from tests.environments.worlds.harnesses.conftest import ASK, python
 
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
@@ -28,6 +34,26 @@ ask([user("Hi")], **{"X-Api-Key": "sk-of-another"})
 """
     (one,) = await plays(python(ASK + program))
     assert (one.exit_status, one.steps) == (0, 1), one.reason
+
+
+class Full:
+    """A Talkback whose window is full; its connection is given back long after the harness has read the answer."""
+
+    @asynccontextmanager
+    async def relay(self, *about):
+        yield httpx.Response(400, json={"error": {"code": FULL}})
+        await asyncio.Event().wait()
+
+
+async def test_of_a_harness_that_hangs_up_on_an_error_it_is_known_all_the_same():
+    door = Door(Full(), Width(1).room())
+    async with door.port() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(POST + b"Content-Length: 2\r\n\r\n{}")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+        await asyncio.wait(door._answering, timeout=30)
+        assert door.is_full
 
 
 @pytest.mark.parametrize(
