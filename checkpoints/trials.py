@@ -49,7 +49,7 @@ def answering(live: Checkpoint, user: int, session: UUID) -> Checkpoint:
     trial = RUNNING.first(user, live.trial)
     if trial is None or trial.against_id != live.pk:  # it ended, or live has changed and it is about to end
         return live
-    takes_part = falls_to(trial.pk, session, trial.share) if trial.share else trial.is_reviewer  # type: ignore[attr-defined]
+    takes_part = falls_to(trial.pk, session, trial.share) if trial.share else trial.is_reviewer  # type: ignore[attr-defined]  # it is annotated
     return trial.checkpoint if takes_part else live
 
 
