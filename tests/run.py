@@ -45,13 +45,13 @@ class Part(NamedTuple):
 
 HERE = "not processes and not lab and not repeats and not sglang and not openclaw and not quarantined"
 
-# One test in four waits for a process, a clock or a database, and a page mostly waits: three workers fill two cores.
+# One test in four waits for a process, a clock or a database: four fill two cores, three where each has a browser.
 # The real model computes on one core a worker, so nothing may be busy beside two of them. What starts processes of its
 # own runs one at a time. Not --dist worksteal: it has a worker go back to tests that come before those that empty the
 # database.
 PARTS = {
     "postgres": Part(f"not browser and not real_model and {HERE}", workers=3, module="tests.postgres"),
-    "rooms": Part(f"not browser and not real_model and {HERE}", workers=3),
+    "rooms": Part(f"not browser and not real_model and {HERE}", workers=4),
     "browsers": Part(f"browser and not real_model and {HERE}", workers=3, marker="browser", again=True),
     "real_model": Part(f"real_model and {HERE}", workers=2, marker="real_model"),
 }
