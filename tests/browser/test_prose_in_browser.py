@@ -40,6 +40,7 @@ def session(ana) -> Session:
 async def say(tab: Page, words: str) -> None:
     await tab.get_by_label("Your message").fill(words)
     await tab.keyboard.press("Enter")
+    await expect(tab.get_by_label("Your message")).to_have_value("")  # until it was taken a second one stays there
 
 
 async def replied(tab: Page, count: int = 1) -> None:
@@ -54,6 +55,7 @@ async def picture(tab: Page, name: str) -> None:
 
 PLACES = """() => [...document.querySelectorAll(".turn button, .turn .chip, .turn .prose > *")]
     .map((one) => one.getBoundingClientRect()).map(({ x, y }) => [x, y])"""
+HAVE_PLACES = f"() => ({PLACES})().every(([x]) => x > 0)"
 
 
 async def clipboard(tab: Page) -> str:
@@ -181,6 +183,7 @@ async def test_controls_of_older_replies_show_when_pointed_at_or_focused_and_not
     await expect(copy).to_have_css("opacity", "0")
     await expect(code).to_have_css("opacity", "0")
     await expect(last.get_by_role("button", name="Copy this reply")).to_have_css("opacity", "1")
+    await becomes(tab, HAVE_PLACES, True)  # what the newest reply gets last, too
     before = await tab.evaluate(PLACES)
     await first.locator(".reply .prose").hover()
     await expect(copy).to_have_css("opacity", "1")
