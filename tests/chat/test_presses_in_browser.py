@@ -95,8 +95,8 @@ async def test_what_waits_for_a_press_that_turns_into_a_drag_is_shown_at_its_end
     place = await link.bounding_box()
     await tab.mouse.down()
     await push_turn(tab, turn, finish_reason="length")
-    await tab.mouse.move(place["x"] + 60, place["y"] + 60, steps=8)
     await expect(tab.get_by_text(CUT)).to_have_count(0)
+    await tab.mouse.move(place["x"] + 60, place["y"] + 60, steps=8)
     await tab.mouse.up()  # no click, and no end of a pointer that began to drag
     await expect(tab.get_by_text(CUT, exact=True)).to_be_visible()
 
