@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -20,6 +21,18 @@ from training.next_run import forecast
 from training.next_run.forecast import Lengths
 
 RECIPE = Recipe(batch_size=4, updates=2)
+
+
+def finish_run(began: datetime, **fields: Any) -> Run:
+    """A run of five minutes."""
+    return Run.objects.create(
+        recipe=RECIPE.model_dump(),
+        parent=Checkpoint.live(),
+        status=Run.Status.FINISHED,
+        started_at=began,
+        finished_at=began + timedelta(minutes=5),
+        **fields,
+    )
 
 
 def test_every_read_of_a_run_is_counted():
@@ -48,14 +61,7 @@ def test_the_first_run_is_foreseen_but_for_its_minutes(ready, home):
 def test_minutes_and_memory_are_those_of_earlier_runs(ready, home):
     sample = ready()
     began = timezone.now() - timedelta(minutes=30)
-    run = Run.objects.create(
-        recipe=RECIPE.model_dump(),
-        parent=Checkpoint.live(),
-        status=Run.Status.FINISHED,
-        started_at=began,
-        finished_at=began + timedelta(minutes=5),
-        progress={"peak_mib": 2048.0},
-    )
+    run = finish_run(began, progress={"peak_mib": 2048.0})
     type(sample).objects.filter(pk=sample.pk).update(run=run, status="trained")
     ready(), ready(), ready()
 
@@ -87,13 +93,7 @@ def test_of_all_runs_that_are_looked_at_three_bring_the_first_row_of_their_metri
 def test_what_a_run_rehearsed_beside_its_lessons_counts_as_read(ready, home, monkeypatch):
     sample = ready()
     began = timezone.now() - timedelta(minutes=30)
-    run = Run.objects.create(
-        recipe=RECIPE.model_dump(),
-        parent=Checkpoint.live(),
-        status=Run.Status.FINISHED,
-        started_at=began,
-        finished_at=began + timedelta(minutes=5),
-    )
+    run = finish_run(began)
     type(sample).objects.filter(pk=sample.pk).update(run=run, status="trained")
     alone = forecast._earlier(RECIPE, forecast._finished(RECIPE))
     Run.objects.filter(pk=run.pk).update(metrics=[{"replies_rehearsed": 2}])

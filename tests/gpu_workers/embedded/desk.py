@@ -70,7 +70,7 @@ class Desk:
             self.forwards.append(list(pieces))
             return run(model, pieces, wanted)
 
-        model.forward = watched  # type: ignore[method-assign]
+        model.forward = watched  # type: ignore[method-assign]  # of this model alone
         defaults = {"max_running": 8, "max_tokens": 8192, "weight_version": "base"}
         self.batcher = Batcher(model, lambda ids, skip, spaces: " ".join(map(str, ids)), **{**defaults, **settings})
         self.batcher.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -223,6 +222,6 @@ def test_of_the_turns_that_a_rule_sorted_the_newest_are_listed_in_order(console,
 
 
 @pytest.mark.django_db
-@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by how many rows there are: here are none")
+@pytest.mark.database("sqlite")  # PostgreSQL plans by how many rows there are: here are none
 def test_which_turns_those_are_is_read_out_of_an_index_alone():
     assert "COVERING INDEX turns_by_time" in client_pages.first_of(client_pages.newest(), 2).explain()
